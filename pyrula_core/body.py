@@ -1,0 +1,194 @@
+"""Runs a body from its journal: replay, then live, until it ends, waits or is stopped.
+
+One of the two places where user code is called. Must never append a run's last event: it says how
+the attempt ended, and the engine records it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any, Final
+
+from pyrula_core.attempt import Attempt
+from pyrula_core.context import Context
+from pyrula_core.control import Abandoned, CancelRequested, ContinueAsNew, RunStop, Suspended
+from pyrula_core.delivery import Delivery
+from pyrula_core.endings import (
+    Cancelled,
+    Completed,
+    Continued,
+    Ending,
+    Failed,
+    StoodDown,
+    Waiting,
+)
+from pyrula_core.errors import (
+    EventRefused,
+    Fatal,
+    NondeterminismError,
+    OutcomeUnknown,
+    PayloadTooLarge,
+    Poison,
+    ResultNotSerializable,
+    UnknownValueType,
+)
+from pyrula_core.events import Event, EventType
+from pyrula_core.failure import capture
+from pyrula_core.model import RunKind
+from pyrula_core.ports import Entropy
+from pyrula_core.registry import Definition
+from pyrula_core.replay import Recording
+
+__all__ = ["BodyExecutor", "failure_of"]
+
+# How long a stopped body may take over its ``finally`` blocks before it is cancelled outright.
+unwind_s: Final = 10.0
+
+# Errors of ours whose own code says more than "the code failed".
+SPEAKING: Final = (
+    ResultNotSerializable,
+    PayloadTooLarge,
+    UnknownValueType,
+    OutcomeUnknown,
+    NondeterminismError,
+    EventRefused,
+)
+
+
+class BodyExecutor:
+    """Executes ``async def body(ctx, *args)``."""
+
+    def __init__(self, definition: Definition, entropy: Entropy) -> None:
+        self.definition = definition
+        self.entropy = entropy
+
+    async def execute(self, attempt: Attempt, history: list[Event]) -> Ending:
+        """Run the body as far as it goes; the ending is not recorded yet, unless it waits."""
+        created = history[0]
+        delivery = Delivery(attempt, Recording(history))
+        context = Context(
+            attempt,
+            delivery,
+            number=sum(event.type is EventType.RUN_CLAIMED for event in history),
+            origin=created.data.get("origin", attempt.key.run_id),
+            entropy=self.entropy,
+        )
+        task = asyncio.create_task(self._body(context, created), name=f"body {attempt.key}")
+        delivery.start()
+        try:
+            await self._until_done(task, delivery)
+        except asyncio.CancelledError:
+            delivery.stop(Abandoned())
+            await unwind({task, *context.tasks})
+            await delivery.finish()
+            raise
+        await unwind(context.tasks)
+        held = await delivery.finish()
+        return self._ending(task, delivery, context, held)
+
+    async def _body(self, context: Context, created: Event) -> Any:
+        context.enter()
+        body = self.definition.body
+        assert body is not None, "a definition without a body brings its own executor"
+        payload = created.payload
+        args = [] if payload is None else self.definition.input_codec.decode(payload)
+        return await body(context, *args)
+
+    async def _until_done(self, task: asyncio.Task[Any], delivery: Delivery) -> None:
+        """Wait for the body; one that was stopped gets ``unwind_s`` for its ``finally`` blocks."""
+        waited = {task, delivery.stopping}
+        await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            await asyncio.wait({task}, timeout=unwind_s)
+            await unwind({task})
+
+    def _ending(
+        self, task: asyncio.Task[Any], delivery: Delivery, context: Context, held: list[Event]
+    ) -> Ending:
+        """Decide from what was asked of the run first, and only then from what the body did."""
+        error = None if task.cancelled() else task.exception()
+        if task.cancelled():
+            error = RuntimeError("the body was cancelled from within")
+        if delivery.fatal is not None:
+            return self._fatal(delivery.fatal, error)
+        match delivery.stopped:
+            case Suspended():
+                return Waiting()
+            case CancelRequested():
+                return Cancelled(held)
+            case Abandoned():
+                return StoodDown(error)
+            case RunStop():
+                return Waiting(paused=True)
+            case None:
+                pass
+        if isinstance(error, ContinueAsNew):
+            return Continued(error.payload, held)
+        if error is not None:
+            return self._failed(error, context, held)
+        return self._completed(task.result(), held)
+
+    def _fatal(self, fatal: Exception, error: BaseException | None) -> Ending:
+        if isinstance(fatal, SPEAKING):
+            if error is not None and error is not fatal and fatal.__cause__ is None:
+                fatal.__cause__ = error
+            return failure_of(fatal, self.definition.kind)
+        return StoodDown(fatal)
+
+    def _completed(self, value: Any, held: list[Event]) -> Ending:
+        try:
+            return Completed(self.definition.output_codec.encode(value), held)
+        except ResultNotSerializable as error:
+            return failure_of(error, self.definition.kind, held)
+
+    def _failed(self, error: BaseException, context: Context, held: list[Event]) -> Ending:
+        """Leave out the step failures that ended the body: a retry runs those steps again."""
+        chain = set(map(id, chain_of(error)))
+        ended_by = [event for seen, event in context.failures if id(seen) in chain]
+        kept = [event for event in held if not any(event is other for other in ended_by)]
+        keys = [event.data["key"] for event in ended_by]
+        return failure_of(error, self.definition.kind, kept, keys)
+
+
+def failure_of(
+    error: BaseException, kind: RunKind, events: list[Event] | None = None, steps: Any = ()
+) -> Failed:
+    """Return the ending for an error that left the body; ``steps`` are the keys that caused it."""
+    record = capture(error)
+    if isinstance(error, (Poison, Fatal, *SPEAKING)):
+        code = error.code
+    else:
+        code = "agent_error" if kind is RunKind.AGENT else "internal"
+    detail: dict[str, Any] = {"steps": list(steps)} if steps else {}
+    if isinstance(error, NondeterminismError):
+        detail |= {"recorded": error.recorded, "asked": error.asked, "seq": error.seq}
+    if isinstance(error, ResultNotSerializable):
+        detail |= {"path": error.path, "type": error.type_path}
+    return Failed(code, record.to_json(), record.user_code, detail, events or [], error)
+
+
+def chain_of(error: BaseException | None) -> Iterator[BaseException]:
+    """Return an exception with everything it was raised from, or holds as a group."""
+    seen: set[int] = set()
+    todo = [error]
+    while todo:
+        one = todo.pop()
+        if one is None or id(one) in seen:
+            continue
+        seen.add(id(one))
+        yield one
+        todo += [one.__cause__, one.__context__]
+        if isinstance(one, BaseExceptionGroup):
+            todo += one.exceptions
+
+
+async def unwind(tasks: set[asyncio.Task[Any]]) -> None:
+    """Cancel tasks until every one of them has ended: none may act after its run has gone on."""
+    while open_tasks := {task for task in tasks if not task.done()}:
+        for task in open_tasks:
+            task.cancel()
+        await asyncio.wait(open_tasks, timeout=1.0)
+    for task in tasks:
+        if not task.cancelled():
+            task.exception()

@@ -1,0 +1,447 @@
+"""Starts, awaits, questions and steers runs.
+
+Owns the rules of what a caller may ask of a run, and of who drives it. Must never write to a run's
+journal but by ``Create`` and ``Post``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any, Final
+
+from pyrula_core.codec import encode
+from pyrula_core.endings import Ending, Failed, StoodDown
+from pyrula_core.engine import Engine, read_history
+from pyrula_core.errors import (
+    ContinuationChainError,
+    DurableInvocationError,
+    DurableInvocationTimeout,
+    InterruptConflictError,
+    InterruptNotFoundError,
+    RunConflictError,
+    RunFinishedError,
+    RunNotFoundError,
+    RunNotWaitingError,
+    StoreUnavailable,
+)
+from pyrula_core.events import Event, EventType
+from pyrula_core.machine import RunState, fold
+from pyrula_core.model import (
+    RunKey,
+    RunOutcome,
+    RunRow,
+    RunStatus,
+    RunView,
+    check_run_id,
+)
+from pyrula_core.ports import (
+    Claimed,
+    Clock,
+    Create,
+    Duplicate,
+    Ended,
+    Entropy,
+    Exists,
+    Head,
+    ListRuns,
+    Missing,
+    Post,
+    RunPage,
+    Store,
+)
+from pyrula_core.registry import REGISTRY, Definition, Registry
+from pyrula_core.schema import check_answer
+from pyrula_core.stores import open_store
+from pyrula_core.values import JSON_CODEC, ValueCodec
+from pyrula_core.views import outcome_view, run_view
+
+__all__ = ["Client"]
+
+AT_REST: Final = frozenset({RunStatus.INTERRUPTED, RunStatus.PAUSED})
+poll_first_s: Final = 0.01
+poll_longest_s: Final = 0.5
+chain_length_max: Final = 1000
+
+
+class Client:
+    """A caller's hands on the runs of one store.
+
+    ``store`` is a Store or its URL. Runs whose name is registered in this process can be driven by
+    it (``run_and_await``); all others are only started and awaited.
+    """
+
+    def __init__(
+        self,
+        store: Store | str | None = None,
+        *,
+        registry: Registry = REGISTRY,
+        engine: Engine | None = None,
+    ) -> None:
+        opened = open_store(store) if store is None or isinstance(store, str) else store
+        self.engine = engine or Engine(opened, registry)
+        self.store: Store = self.engine.store
+        self.registry = self.engine.registry
+        self._driving: dict[RunKey, asyncio.Task[Ending | None]] = {}
+
+    @property
+    def clock(self) -> Clock:
+        """Where this client's times come from."""
+        return self.engine.clock
+
+    @property
+    def entropy(self) -> Entropy:
+        """Where this client's ids come from."""
+        return self.engine.entropy
+
+    # --- starting and awaiting ------------------------------------------------------------------
+
+    async def start(
+        self,
+        name: str,
+        *args: Any,
+        run_id: str | None = None,
+        idempotency_key: str | None = None,
+        thread: str | None = None,
+    ) -> str:
+        """Record a run and its input, and return its run id; nothing is executed here.
+
+        Starting again with the same run id, or the same idempotency key, and the same input
+        returns the run that is there. Raises NotRegisteredError for an unknown name,
+        RunConflictError for another input, ResultNotSerializable for input that is not JSON.
+        """
+        definition = self.registry.current(name)
+        row = await self._create(definition, args, run_id, idempotency_key, thread)
+        return row.key.run_id
+
+    async def _create(
+        self,
+        definition: Definition,
+        args: Sequence[Any],
+        run_id: str | None,
+        idempotency_key: str | None,
+        thread: str | None,
+    ) -> RunRow:
+        chosen = check_run_id(run_id or self.entropy.token())
+        payload = definition.input_codec.encode(list(args))
+        fields: dict[str, Any] = {"kind": definition.kind, "version": definition.version}
+        if thread is not None:
+            fields["thread"] = thread
+        created = Event(EventType.RUN_CREATED, fields, payload, self.clock.time())
+        operation = Create(
+            key=RunKey(definition.name, chosen),
+            kind=definition.kind,
+            version=definition.version,
+            partition=thread or chosen,
+            events=(encode(created),),
+            idempotency_key=idempotency_key,
+        )
+        answer = await self.store.call(operation)
+        if isinstance(answer, Exists):
+            await self._check_same_input(answer.row, created)
+        return answer.row
+
+    async def _check_same_input(self, row: RunRow, created: Event) -> None:
+        recorded = (await read_history(self.store, row.key))[0]
+        if recorded.payload != created.payload:
+            raise RunConflictError(
+                f"run {row.key} exists and was started with another input",
+                hint="Use a new run_id for a new input; the same run_id means the same run",
+            )
+
+    async def run_and_await(
+        self,
+        name: str,
+        *args: Any,
+        run_id: str | None = None,
+        timeout: float | None = None,
+        idempotency_key: str | None = None,
+        thread: str | None = None,
+        drive: bool = True,
+    ) -> RunOutcome:
+        """Start a run, or attach to it, and return where it comes to.
+
+        The outcome's status is ``complete``, ``interrupted`` or ``paused``. The run is driven in
+        this process unless a worker holds it or ``drive`` is False. ``timeout`` is in seconds and
+        leaves the run going.
+
+        Raises DurableInvocationError (``code``, ``user_code``, ``run_id``; the original exception
+        as ``__cause__`` where it was raised here), DurableInvocationTimeout,
+        DurableInvocationCancelled, and what ``start`` raises.
+        """
+        run_id = await self.start(
+            name, *args, run_id=run_id, idempotency_key=idempotency_key, thread=thread
+        )
+        return await self.result(name, run_id, timeout=timeout, drive=drive)
+
+    async def result(
+        self, name: str, run_id: str, *, timeout: float | None = None, drive: bool = True
+    ) -> RunOutcome:
+        """Wait until a run completes, is interrupted or is paused; see ``run_and_await``.
+
+        Follows ``continue_as_new`` to the run that has the result.
+        """
+        key = RunKey(name, run_id)
+        try:
+            async with asyncio.timeout(timeout):
+                return await self.settle(key, drive=drive)
+        except TimeoutError:
+            raise DurableInvocationTimeout(
+                f"run {key} has not come to an end within {timeout} s",
+                name=name,
+                run_id=run_id,
+                hint="It goes on; call again with the same run_id to wait for it",
+            ) from None
+
+    async def settle(
+        self, key: RunKey, *, drive: bool = True, until: frozenset[RunStatus] = AT_REST
+    ) -> RunOutcome:
+        """Drive or await a run until its shown status is one of ``until``, or it has ended."""
+        pause = poll_first_s
+        hops = 0
+        error: BaseException | None = None
+        while True:
+            row = await self.head(key)
+            if row.status is RunStatus.CONTINUED:
+                key, hops = await self._next_of(key), hops + 1
+                if hops > chain_length_max:
+                    raise ContinuationChainError(f"the chain of run {key} does not end")
+                continue
+            if row.status.ended or (row.shown_status in until and not self._due(row)):
+                return await self._outcome(row, error)
+            ending = await self._drive(row) if drive else None
+            if ending is None:
+                await self._changed(key, row.seq, self._pause(row, pause))
+                pause = min(pause * 2, poll_longest_s)
+            elif isinstance(ending, StoodDown) and isinstance(ending.error, StoreUnavailable):
+                raise ending.error
+            elif isinstance(ending, Failed):
+                error = ending.error
+
+    def _due(self, row: RunRow) -> bool:
+        """True when a waiting run's time has come."""
+        waiting = row.shown_status is RunStatus.WAITING and row.wake_at is not None
+        return waiting and (row.wake_at or 0.0) <= self.clock.time()
+
+    def _pause(self, row: RunRow, pause: float) -> float:
+        """Do not sleep past the moment at which a waiting run is due."""
+        if row.wake_at is None:
+            return pause
+        return max(0.0, min(pause, row.wake_at - self.clock.time()))
+
+    async def _drive(self, row: RunRow) -> Ending | None:
+        """Drive a run in this process; None when somebody else holds it or it is not due.
+
+        The task goes on when the caller stops waiting: a run's life is not tied to who asked.
+        """
+        task = self._driving.get(row.key)
+        if task is None:
+            if self.registry.find(row.key.name, row.version) is None:
+                return None
+            task = asyncio.create_task(self._claim_and_drive(row.key), name=f"drive {row.key}")
+            self._driving[row.key] = task
+            task.add_done_callback(lambda done: self._driving.pop(row.key, None))
+        return await asyncio.shield(task)
+
+    async def _claim_and_drive(self, key: RunKey) -> Ending | None:
+        claimed = await self.engine.claim(key)
+        return await self.engine.drive(claimed.row) if isinstance(claimed, Claimed) else None
+
+    async def _changed(self, key: RunKey, seq: int, pause: float) -> None:
+        """Return when the run may have changed, after ``pause`` seconds at the latest."""
+        async with self.news_of(key) as news:
+            row = await self.store.call(Head(key))
+            if row is not None and row.seq == seq:
+                try:
+                    await asyncio.wait_for(news.wait(), pause)
+                except TimeoutError:
+                    return
+
+    @asynccontextmanager
+    async def news_of(self, key: RunKey | None) -> AsyncIterator[asyncio.Event]:
+        """Give an event that is set whenever this process learns of a change of a run."""
+        loop, news = asyncio.get_running_loop(), asyncio.Event()
+
+        def heard() -> None:
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(news.set)
+
+        unsubscribe = self.store.subscribe(key, heard)
+        try:
+            yield news
+        finally:
+            unsubscribe()
+
+    async def _next_of(self, key: RunKey) -> RunKey:
+        last = (await read_history(self.store, key))[-1]
+        return RunKey(key.name, last.data["run_id"])
+
+    async def _outcome(self, row: RunRow, error: BaseException | None) -> RunOutcome:
+        state = fold(await read_history(self.store, row.key))
+        try:
+            return outcome_view(row, state, *self.codecs_of(row))
+        except DurableInvocationError as failure:
+            raise failure from error
+
+    def codecs_of(self, row: RunRow) -> tuple[ValueCodec, ValueCodec]:
+        """Return the codecs of a run's values and of its output, as far as they are known here."""
+        definition = self.registry.find(row.key.name, row.version)
+        if definition is None:
+            return JSON_CODEC, JSON_CODEC
+        return definition.input_codec, definition.output_codec
+
+    # --- looking --------------------------------------------------------------------------------
+
+    async def head(self, key: RunKey) -> RunRow:
+        """Return a run's row; raises RunNotFoundError."""
+        row = await self.store.call(Head(key))
+        if row is None:
+            raise RunNotFoundError(
+                f"there is no run {key} in {self.store.url}",
+                hint="Check name, run id and store; 'pyrula runs list' shows what is there",
+            )
+        return row
+
+    async def describe(self, name: str, run_id: str) -> RunView:
+        """Return a run's status, error, open interrupts and counts; raises RunNotFoundError."""
+        row = await self.head(RunKey(name, run_id))
+        state = fold(await read_history(self.store, row.key))
+        return run_view(row, state, self.codecs_of(row)[0])
+
+    async def history(self, name: str, run_id: str, *, after: int = 0) -> list[Event]:
+        """Return a run's events with ``seq > after``; raises RunNotFoundError, JournalError."""
+        key = RunKey(name, run_id)
+        await self.head(key)
+        return await read_history(self.store, key, after)
+
+    async def list(
+        self,
+        name: str | None = None,
+        status: RunStatus | str | Sequence[RunStatus | str] | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> RunPage:
+        """Return a page of run rows, newest first; pass its ``cursor`` for the next one.
+
+        Raises ValueError for a status that does not exist.
+        """
+        wanted = [status] if isinstance(status, str) else (status or [])
+        statuses = frozenset(RunStatus(one) for one in wanted)
+        return await self.store.call(
+            ListRuns(name=name, statuses=statuses, limit=limit, cursor=cursor)
+        )
+
+    # --- steering -------------------------------------------------------------------------------
+
+    async def signal(
+        self, name: str, run_id: str, signal: str, value: Any = None, *, dedupe: str | None = None
+    ) -> None:
+        """Send a signal; the same ``dedupe`` id sent again changes nothing.
+
+        Raises RunNotFoundError, RunFinishedError, ResultNotSerializable.
+        """
+        event = Event(EventType.SIGNAL_RECEIVED, {"name": signal}, JSON_CODEC.encode(value))
+        guard = None if dedupe is None else f"signal:{dedupe}"
+        await self.post(RunKey(name, run_id), [event], wake=True, guard=guard)
+
+    async def pause(self, name: str, run_id: str, *, reason: str = "") -> None:
+        """Ask a run to stop at its next durable boundary and stay until it is resumed."""
+        event = Event(EventType.RUN_PAUSED, {"reason": reason})
+        await self.post(RunKey(name, run_id), [event], pause=True)
+
+    async def resume(self, name: str, run_id: str, *, reason: str = "") -> None:
+        """Let a paused run go on; raises RunNotWaitingError when it is not paused."""
+        key = RunKey(name, run_id)
+        if not (await self.head(key)).controls.pause:
+            await self._refuse_ended(key)
+            raise RunNotWaitingError(
+                f"run {key} is not paused", hint="To answer a question, use client.answer"
+            )
+        event = Event(EventType.RUN_RESUMED, {"reason": reason})
+        await self.post(key, [event], wake=True, pause=False)
+
+    async def cancel(self, name: str, run_id: str, *, reason: str = "") -> None:
+        """Ask a run to end; no new step starts after it. A run that nobody holds ends at once.
+
+        Cancelling a cancelled run changes nothing; raises RunFinishedError for one that ended
+        otherwise.
+        """
+        key = RunKey(name, run_id)
+        if (await self.head(key)).status is RunStatus.CANCELLED:
+            return
+        event = Event(EventType.RUN_CANCEL_REQUESTED, {"reason": reason})
+        await self.post(key, [event], wake=True, cancel=True)
+        await self._claim_and_drive(key)
+
+    async def _refuse_ended(self, key: RunKey) -> None:
+        row = await self.head(key)
+        if row.status.ended:
+            raise finished(row)
+
+    async def post(self, key: RunKey, events: Sequence[Event], **options: Any) -> bool:
+        """Add events from outside to a live run; False when ``guard`` says it was done before.
+
+        Raises RunNotFoundError or RunFinishedError.
+        """
+        now = self.clock.time()
+        bodies = tuple(encode(replace(event, at=now)) for event in events)
+        answer = await self.store.call(Post(key, bodies, **options))
+        if isinstance(answer, Missing):
+            await self.head(key)
+        if isinstance(answer, Ended):
+            raise finished(answer.row)
+        return not isinstance(answer, Duplicate)
+
+    async def answer(self, name: str, run_id: str, interrupt_id: str, value: Any) -> None:
+        """Answer an open question; the run goes on with it when it is driven next.
+
+        The same answer again changes nothing. Raises InterruptNotFoundError for a question that
+        was never asked, InterruptConflictError for another answer than the recorded one,
+        InvalidAnswerError when the value does not fit the question's schema, RunFinishedError.
+        """
+        key = RunKey(name, run_id)
+        row = await self.head(key)
+        codec = self.codecs_of(row)[0]
+        state = fold(await read_history(self.store, key))
+        question = state.questions.get(interrupt_id)
+        if question is None:
+            raise unknown_question(key, interrupt_id, state)
+        payload = codec.encode(value)
+        if question.answered:
+            if question.answer == payload:
+                return
+            raise answered_otherwise(key, interrupt_id)
+        if question.closed or row.status.ended:
+            raise finished(row)
+        check_answer(value, question.fields.get("response_schema"), interrupt_id)
+        event = Event(EventType.INTERRUPT_ANSWERED, {"id": interrupt_id}, payload)
+        guard = f"answer:{interrupt_id}:{question.opened_at!r}"
+        if not await self.post(key, [event], wake=True, guard=guard):
+            await self.answer(name, run_id, interrupt_id, value)
+
+
+def finished(row: RunRow) -> RunFinishedError:
+    """Return the error for what a finished run can no longer take."""
+    return RunFinishedError(
+        f"run {row.key} has ended as {row.status}",
+        hint="Start a new run, or use client.retry for a failed one",
+    )
+
+
+def unknown_question(key: RunKey, interrupt_id: str, state: RunState) -> InterruptNotFoundError:
+    """Return the error that lists the questions that are open instead."""
+    listed = ", ".join(repr(question.id) for question in state.open_questions) or "none"
+    return InterruptNotFoundError(
+        f"run {key} never asked a question with id {interrupt_id!r} (open: {listed})",
+        hint="Take the id from the outcome's interrupts or from client.describe",
+    )
+
+
+def answered_otherwise(key: RunKey, interrupt_id: str) -> InterruptConflictError:
+    """Return the error for a second, different answer."""
+    return InterruptConflictError(
+        f"question {interrupt_id!r} of run {key} has been answered with another value",
+        hint="The first answer counts; see client.history for it",
+    )

@@ -1,0 +1,176 @@
+"""What the SQLite store reads: rows, frames and records.
+
+Owns the way from columns to ``RunRow``. Must never write, so that it may run on any connection.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import apsw
+
+from pyrula_core.model import Controls, RunKey, RunKind, RunRow, RunStatus
+from pyrula_core.ports import (
+    FindIdempotent,
+    Frame,
+    Head,
+    ListPartitions,
+    ListRuns,
+    ReadEvents,
+    ReadRecords,
+    RunPage,
+    ScanRecords,
+)
+from pyrula_core.stores import rules
+from pyrula_core.stores.sqlite_queries import SEQ_SPAN, SQL
+
+__all__ = ["READS", "Session", "StoredRun", "find_run", "read_frames", "stored_run"]
+
+KINDS: Final = {kind.value: kind for kind in RunKind}
+STATUSES: Final = {status.value: status for status in RunStatus}
+CONTROLS: Final = {
+    (pause, cancel): Controls(pause=bool(pause), cancel=bool(cancel))
+    for pause in (0, 1)
+    for cancel in (0, 1)
+}
+
+LIST_BY: Final = {
+    "name": SQL.list_by_name,
+    "statuses": SQL.list_by_statuses,
+    "error_code": SQL.list_by_error_code,
+    "created_after": SQL.list_by_created_after,
+    "created_before": SQL.list_by_created_before,
+    "partition": SQL.list_by_partition,
+    "parent": SQL.list_by_parent,
+    "cursor": SQL.list_by_cursor,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A connection as one operation sees it: the namespace's number, and the time of writes."""
+
+    db: apsw.Connection
+    namespace: int
+    now: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRun:
+    """A run's row with what only the tables know of it."""
+
+    pk: int
+    partition: int
+    ready_at: float | None
+    row: RunRow
+
+
+def stored_run(columns: tuple[Any, ...]) -> StoredRun:
+    """Return the run of a row of the view ``run_row``."""
+    pk, _, partition, ready_at, name, run_id, kind, version, partition_name = columns[:9]
+    status, seq, epoch, created_at, updated_at, pause, cancel, *rest = columns[9:]
+    row = RunRow(
+        RunKey(name, run_id),
+        KINDS[kind],
+        version,
+        partition_name,
+        STATUSES[status],
+        seq,
+        epoch,
+        created_at,
+        updated_at,
+        CONTROLS[pause, cancel],
+        *rest,
+    )
+    return StoredRun(pk, partition, ready_at, row)
+
+
+def find_run(session: Session, key: RunKey) -> StoredRun | None:
+    """Return a run by its key, or None."""
+    bound = (session.namespace, key.name, key.run_id)
+    columns = session.db.execute(SQL.find_run, bound).fetchone()
+    return None if columns is None else stored_run(columns)
+
+
+def read_frames(
+    session: Session, pk: int, *, after: int, limit: int | None = None
+) -> tuple[Frame, ...]:
+    """Return the frames of a run after a place, in order."""
+    base = pk * SEQ_SPAN
+    bound = (base + max(0, after), base + SEQ_SPAN, -1 if limit is None else max(0, limit))
+    return tuple((at - base, frame) for at, frame in session.db.execute(SQL.events, bound))
+
+
+def head(session: Session, op: Head) -> RunRow | None:
+    run = find_run(session, op.key)
+    return None if run is None else run.row
+
+
+def find_idempotent(session: Session, op: FindIdempotent) -> RunRow | None:
+    bound = (session.namespace, op.name, op.idempotency_key)
+    columns = session.db.execute(SQL.find_idempotent, bound).fetchone()
+    return None if columns is None else stored_run(columns).row
+
+
+def read_events(session: Session, op: ReadEvents) -> tuple[Frame, ...]:
+    run = find_run(session, op.key)
+    return () if run is None else read_frames(session, run.pk, after=op.after, limit=op.limit)
+
+
+def list_runs(session: Session, op: ListRuns) -> RunPage:
+    limit = rules.page_limit(op.limit)
+    asked = {
+        "name": op.name,
+        "statuses": json.dumps([status.value for status in op.statuses]) if op.statuses else None,
+        "error_code": op.error_code,
+        "created_after": op.created_after,
+        "created_before": op.created_before,
+        "partition": op.partition,
+        "parent": op.parent,
+        "cursor": rules.read_cursor(op.cursor),
+    }
+    bound = {name: value for name, value in asked.items() if value is not None}
+    asked_for = [SQL.list_runs, *(LIST_BY[name] for name in bound)]
+    query = "\n".join((" AND ".join(asked_for), SQL.list_order))
+    bound |= {"namespace": session.namespace, "limit": limit + 1}
+    runs = [stored_run(columns) for columns in session.db.execute(query, bound)]
+    rows = tuple(run.row for run in runs[:limit])
+    return RunPage(rows, str(runs[limit - 1].pk) if len(runs) > limit else None)
+
+
+def partition_pk(session: Session, name: str) -> int | None:
+    """Return a partition's number, or None when nothing was ever kept in it."""
+    found = session.db.execute(SQL.find_partition, (session.namespace, name)).fetchone()
+    return None if found is None else int(found[0])
+
+
+def read_records(session: Session, op: ReadRecords) -> tuple[bytes | None, ...]:
+    partition = partition_pk(session, op.partition)
+    found = (session.db.execute(SQL.find_record, (partition, key)).fetchone() for key in op.keys)
+    return tuple(None if columns is None else columns[0] for columns in found)
+
+
+def scan_records(session: Session, op: ScanRecords) -> tuple[tuple[bytes, bytes], ...]:
+    query = SQL.scan_records_reverse if op.reverse else SQL.scan_records
+    limit = -1 if op.limit is None else op.limit
+    bound = (partition_pk(session, op.partition), op.start, op.end, limit)
+    return tuple(session.db.execute(query, bound))
+
+
+def list_partitions(session: Session, op: ListPartitions) -> tuple[str, ...]:
+    bound = {"namespace": session.namespace, "prefix": op.prefix}
+    return tuple(name for (name,) in session.db.execute(SQL.partitions, bound))
+
+
+READS: Final[dict[type, Callable[[Session, Any], object]]] = {
+    Head: head,
+    FindIdempotent: find_idempotent,
+    ReadEvents: read_events,
+    ListRuns: list_runs,
+    ReadRecords: read_records,
+    ScanRecords: scan_records,
+    ListPartitions: list_partitions,
+}
