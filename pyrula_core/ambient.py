@@ -8,25 +8,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pyrula_core.context import Context, current_scope
 from pyrula_core.steps import OnUnknown
+from pyrula_core.substeps import RUN, DurableCalls
 
 __all__ = ["current_run", "once", "step"]
 
 
-def current_run() -> Context:
+def current_run() -> DurableCalls:
     """Return the context of the run that the calling code belongs to.
 
     Raises RuntimeError outside of a run, and in a thread that was not given the run's context
     (start it with ``asyncio.to_thread`` or ``contextvars.copy_context().run``).
     """
-    scope = current_scope()
-    if scope is None:
+    run = RUN.get()
+    if run is None:
         raise RuntimeError(
             "no durable run is active here. Call this from a workflow body, a step or a wrapped "
             "graph's node; in a thread of your own, start it with asyncio.to_thread"
         )
-    return scope.context
+    return run
 
 
 async def step(

@@ -22,16 +22,13 @@ from pyrula_core.endings import (
     Failed,
     StoodDown,
     Waiting,
+    run_code,
 )
 from pyrula_core.errors import (
     EventRefused,
-    Fatal,
     NondeterminismError,
-    OutcomeUnknown,
-    PayloadTooLarge,
-    Poison,
     ResultNotSerializable,
-    UnknownValueType,
+    StoreError,
 )
 from pyrula_core.events import Event, EventType
 from pyrula_core.failure import capture
@@ -44,17 +41,6 @@ __all__ = ["BodyExecutor", "failure_of"]
 
 # How long a stopped body may take over its ``finally`` blocks before it is cancelled outright.
 unwind_s: Final = 10.0
-
-# Errors of ours whose own code says more than "the code failed".
-SPEAKING: Final = (
-    ResultNotSerializable,
-    PayloadTooLarge,
-    UnknownValueType,
-    OutcomeUnknown,
-    NondeterminismError,
-    EventRefused,
-)
-
 
 class BodyExecutor:
     """Executes ``async def body(ctx, *args)``."""
@@ -130,7 +116,7 @@ class BodyExecutor:
         return self._completed(task.result(), held)
 
     def _fatal(self, fatal: Exception, error: BaseException | None) -> Ending:
-        if isinstance(fatal, SPEAKING):
+        if not isinstance(fatal, StoreError) or isinstance(fatal, EventRefused):
             if error is not None and error is not fatal and fatal.__cause__ is None:
                 fatal.__cause__ = error
             return failure_of(fatal, self.definition.kind)
@@ -156,10 +142,7 @@ def failure_of(
 ) -> Failed:
     """Return the ending for an error that left the body; ``steps`` are the keys that caused it."""
     record = capture(error)
-    if isinstance(error, (Poison, Fatal, *SPEAKING)):
-        code = error.code
-    else:
-        code = "agent_error" if kind is RunKind.AGENT else "internal"
+    code = run_code(error, kind)
     detail: dict[str, Any] = {"steps": list(steps)} if steps else {}
     if isinstance(error, NondeterminismError):
         detail |= {"recorded": error.recorded, "asked": error.asked, "seq": error.seq}

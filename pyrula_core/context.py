@@ -31,6 +31,7 @@ from pyrula_core.steps import (
     run_attempts,
     unknown_outcome,
 )
+from pyrula_core.substeps import RUN
 from pyrula_core.values import JSON_CODEC
 
 __all__ = ["Context", "Scope", "current_scope", "interrupt_id"]
@@ -107,6 +108,7 @@ class Context:
 
     def enter(self) -> None:
         """Make the calling task this run's root scope."""
+        RUN.set(self)
         SCOPE.set(Scope(self, ScopeNames(), asyncio.current_task()))
 
     # --- facts ----------------------------------------------------------------------------------

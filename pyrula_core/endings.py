@@ -4,12 +4,46 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
+from pyrula_core.errors import PyrulaError
 from pyrula_core.events import Event, Payload
+from pyrula_core.model import RunKind
 from pyrula_core.ports import Record, RecordRange
 
-__all__ = ["Cancelled", "Completed", "Continued", "Ending", "Failed", "StoodDown", "Waiting"]
+__all__ = [
+    "Cancelled",
+    "Completed",
+    "Continued",
+    "Ending",
+    "Failed",
+    "StoodDown",
+    "Waiting",
+    "run_code",
+]
+
+# Errors whose own code says more of a run's end than "its code failed".
+SPEAKING: Final = frozenset(
+    {
+        "event_refused",
+        "fatal",
+        "interrupt_swallowed",
+        "nondeterminism",
+        "outcome_unknown",
+        "payload_too_large",
+        "poison",
+        "result_not_serializable",
+        "value_type_unknown",
+    }
+)
+
+
+def run_code(error: BaseException, kind: RunKind) -> str:
+    """Return the code of a run that ``error`` ended: its own where it says more, else the kind's."""
+    own = error.code if isinstance(error, PyrulaError) else ""
+    if own in SPEAKING:
+        return own
+    return "agent_error" if kind is RunKind.AGENT else "internal"
 
 
 @dataclass(frozen=True, slots=True)

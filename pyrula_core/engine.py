@@ -44,7 +44,7 @@ from pyrula_core.ports import (
     RecordRange,
     Store,
 )
-from pyrula_core.registry import REGISTRY, Definition, Registry
+from pyrula_core.registry import REGISTRY, Executor, Registry
 
 __all__ = ["Engine", "read_history"]
 
@@ -89,8 +89,10 @@ class Engine:
             serves=self.registry.served(),
         )
 
-    async def drive(self, row: RunRow) -> Ending:
+    async def drive(self, row: RunRow, executor: Executor | None = None) -> Ending:
         """Run a claimed run as far as it goes; returns how the attempt ended, once recorded.
+
+        ``executor`` takes the place of the definition's own for this attempt.
 
         Raises JournalError for a damaged journal; nothing was executed then.
         """
@@ -101,7 +103,7 @@ class Engine:
         if self.keeper is not None:
             self.keeper.keep(attempt)
         try:
-            ending = await self._attempt(attempt, history, state)
+            ending = await self._attempt(attempt, history, state, executor)
             return await self._conclude(attempt, ending)
         except asyncio.CancelledError:
             await self._hand_back(attempt, "drained")
@@ -110,7 +112,13 @@ class Engine:
             if self.keeper is not None:
                 self.keeper.drop(attempt)
 
-    async def _attempt(self, attempt: Attempt, history: list[Event], state: RunState) -> Ending:
+    async def _attempt(
+        self,
+        attempt: Attempt,
+        history: list[Event],
+        state: RunState,
+        executor: Executor | None,
+    ) -> Ending:
         """Execute, unless the run was cancelled or paused or has used up its budget."""
         if attempt.controls.cancel:
             return Cancelled()
@@ -122,8 +130,8 @@ class Engine:
         definition = self.registry.find(attempt.key.name, attempt.row.version)
         if definition is None:
             return StoodDown(self.registry_error(attempt.row))
-        executor = definition.executor or BodyExecutor(definition, self.entropy)
-        return await executor.execute(attempt, history)
+        chosen = executor or definition.executor or BodyExecutor(definition, self.entropy)
+        return await chosen.execute(attempt, history)
 
     def registry_error(self, row: RunRow) -> PyrulaError:
         """Return the error for a version that this process does not have."""

@@ -46,9 +46,9 @@ def live(exc: BaseException, *, traceback: bool = True) -> tuple[FailureRecord, 
     the same stand-in that a replay will see.
 
     The exception returned is always the rebuilt one, never ``exc`` itself, and it carries the
-    original's traceback. So the two runs agree by construction: also on the types of the causes,
-    on subclasses of str, and on a list that the exception shared with its raiser. Raise it outside
-    of the ``except`` block that caught ``exc``: Python would chain ``exc`` to it there.
+    original's traceback. So the two runs agree by construction: also on the types of the causes, on
+    state that no check can see, and on a list that the exception shared with its raiser. Raise it
+    outside of the ``except`` block that caught ``exc``: Python would chain ``exc`` to it there.
     """
     record = verified(capture(exc, traceback=traceback), exc)
     seen = rebuild(record)

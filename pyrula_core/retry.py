@@ -19,7 +19,7 @@ from pyrula_core.errors import Fatal, Poison, RecordedError, Transient
 __all__ = ["RetryPolicy", "Retryable", "requested_wait"]
 
 exponent_max: Final = 2**53
-"""Above it a float no longer holds every int, and every power has long reached 0, 1 or the cap."""
+"""A float holds every int up to here; beyond, Python refuses the power of a very large int."""
 
 NUMBER: Final = "a finite number of at least 0"
 

@@ -57,7 +57,7 @@ class StepCall:
         *,
         retry: object,
         timeout: float | None,
-        on_unknown: str,
+        on_unknown: OnUnknown,
         once: bool,
     ) -> StepCall:
         """Return a call after checking it; raises ValueError or TypeError, before any effect."""
@@ -74,16 +74,7 @@ class StepCall:
                 "abandoned attempt would still run beside the next one; make it async"
             )
         announced = once or on_unknown != "retry"
-        return cls(
-            name,
-            fn,
-            args,
-            kwargs,
-            policy,
-            timeout,
-            on_unknown,
-            announced,  # type: ignore[arg-type]
-        )
+        return cls(name, fn, args, kwargs, policy, timeout, on_unknown, announced)
 
     def request(self, key: str) -> Request:
         """Return what the journal is asked for."""

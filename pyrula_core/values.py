@@ -63,7 +63,8 @@ def find_class(path: str) -> type | None:
     module_name, _, qualname = path.partition(":")
     found: object = sys.modules.get(module_name)
     for part in qualname.split("."):
-        found = getattr(found, part, None)
+        # Looked up in the namespace itself: a module's own __getattr__ may import.
+        found = getattr(found, "__dict__", {}).get(part)
     return found if isinstance(found, type) else None
 
 

@@ -42,21 +42,51 @@ class StoreFront(ABC):
         """What an acknowledged write survives, read from the store itself."""
 
     @abstractmethod
-    def submit(self, op: Op[R]) -> Future[R]:
-        """Start an operation; the future may be waited for from any thread or event loop."""
+    def at_once(self, op: Op[R]) -> tuple[R] | None:
+        """Do an operation in the calling thread and return its answer, or None to have it queued.
+
+        Raises what the operation raises. Nothing has happened when it answers None.
+        """
+
+    @abstractmethod
+    def enqueue(
+        self, op: Op[R], future: Future[R], loop: asyncio.AbstractEventLoop | None = None
+    ) -> None:
+        """Start an operation that ``at_once`` would not do; its answer resolves ``future``.
+
+        ``loop`` is the running event loop of a caller that awaits.
+        """
 
     @abstractmethod
     def close(self) -> None:
         """Finish what was submitted and release every resource; idempotent."""
+
+    def submit(self, op: Op[R]) -> Future[R]:
+        """Start an operation; the future may be waited for from any thread or event loop."""
+        future: Future[R] = Future()
+        try:
+            answer = self.at_once(op)
+        except Exception as error:  # noqa: BLE001 - the future carries it to whoever waits
+            future.set_exception(error)
+            return future
+        if answer is None:
+            self.enqueue(op, future)
+        else:
+            future.set_result(answer[0])
+        return future
 
     async def call(self, op: Op[R]) -> R:
         """Do an operation and return its answer.
 
         Cancelling the caller never cancels the operation: it is done, and its answer dropped.
         """
-        future = self.submit(op)
-        if not future.done():
-            await arrival(future)
+        answer = self.at_once(op)
+        if answer is not None:
+            return answer[0]
+        future: Future[R] = Future()
+        loop = asyncio.get_running_loop()
+        self.enqueue(op, future, loop)
+        await arrival(future, loop)
         return future.result()
 
     def subscribe(self, key: RunKey | None, listener: Callable[[], None]) -> Callable[[], None]:
@@ -100,6 +130,9 @@ class Listeners:
                     self._by_key.pop(key, None)
 
         return remove
+
+    def __bool__(self) -> bool:
+        return bool(self._by_key)
 
     def notify(self, keys: Iterable[RunKey]) -> None:
         """Call the listeners of ``keys``, and those of every run once."""
@@ -170,9 +203,8 @@ mailboxes: Final[weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Mailbox]] 
 )
 
 
-async def arrival(future: Future[R]) -> None:
+async def arrival(future: Future[R], loop: asyncio.AbstractEventLoop) -> None:
     """Return when ``future`` is done; being cancelled leaves the future alone."""
-    loop = asyncio.get_running_loop()
     mailbox = mailboxes.get(loop)
     if mailbox is None:
         mailbox = mailboxes.setdefault(loop, Mailbox(loop))

@@ -5,6 +5,7 @@ Owns nothing that outlives the process. Must stay the plainest possible statemen
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Iterable
 from concurrent.futures import Future
@@ -128,22 +129,22 @@ class MemoryStore(StoreFront):
         """Always ``memory``."""
         return Durability.MEMORY
 
-    def submit(self, op: Op[R]) -> Future[R]:
-        """Do an operation and return a future that is done."""
+    def at_once(self, op: Op[R]) -> tuple[R]:
+        """Do an operation; every one is done in the calling thread."""
         if self.closed:
             raise StoreUnavailable("this store was closed", hint="Open it again with open_store")
-        future: Future[R] = Future()
         with self.disk.lock:
-            try:
-                answer = self.dispatch(op)
-            except Exception as error:  # noqa: BLE001 - the future carries it to whoever waits
-                future.set_exception(error)
-                return future
-        future.set_result(cast("R", answer))
+            answer = self.dispatch(op)
         changed = rules.changed_run(op, answer)
         if changed is not None:
             self.listeners.notify((changed,))
-        return future
+        return (cast("R", answer),)
+
+    def enqueue(
+        self, op: Op[R], future: Future[R], loop: asyncio.AbstractEventLoop | None = None
+    ) -> None:
+        """Never called: nothing is left to be queued."""
+        future.set_exception(AssertionError(f"{op!r} was not done at once"))
 
     def close(self) -> None:
         """Take no more operations."""

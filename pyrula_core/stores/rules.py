@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, Protocol
 
 from pyrula_core.codec import event_bytes_max, seal
 from pyrula_core.errors import CallerError, EventRefused
-from pyrula_core.model import Controls, RunKey, RunRow, RunStatus
+from pyrula_core.model import ENDED, Controls, RunKey, RunRow, RunStatus
 from pyrula_core.ports import (
     Append,
     Appended,
@@ -42,6 +42,7 @@ from pyrula_core.ports import (
 )
 
 __all__ = [
+    "Standing",
     "after_append",
     "after_claim",
     "after_post",
@@ -88,24 +89,23 @@ def sealed(bodies: Iterable[bytes], *, key: RunKey, after: int) -> tuple[Frame, 
 
 def check_size(events: Iterable[bytes], records: Iterable[Record | RecordRange] = ()) -> None:
     """Raise EventRefused when an event or a record is larger than any store has to take."""
-    if any(len(body) > event_bytes_max for body in events):
-        raise EventRefused(
-            f"an event has more than {event_bytes_max} bytes",
-            hint="Store the value elsewhere and record a reference to it",
-        )
+    why = oversized(events, records)
+    if why is not None:
+        raise EventRefused(why, hint="Store the value elsewhere and record a reference to it")
+
+
+def oversized(events: Iterable[bytes], records: Iterable[Record | RecordRange] = ()) -> str | None:
+    """Return which event or record is larger than any store has to take, or None."""
+    for body in events:
+        if len(body) > event_bytes_max:
+            return f"an event has {len(body)} bytes, at most {event_bytes_max} are allowed"
     for record in records:
-        if isinstance(record, Record) and oversized(record):
-            raise EventRefused(
-                f"record {record.key[:64]!r} has a key of more than {record_key_bytes_max} bytes "
-                f"or a value of more than {record_value_bytes_max}",
-                hint="Split the value over several keys",
-            )
-
-
-def oversized(record: Record) -> bool:
-    """Say whether a record is larger than any store has to take."""
-    size = 0 if record.value is None else len(record.value)
-    return len(record.key) > record_key_bytes_max or size > record_value_bytes_max
+        if isinstance(record, Record):
+            if len(record.key) > record_key_bytes_max:
+                return f"a record's key has more than {record_key_bytes_max} bytes"
+            if len(record.value or b"") > record_value_bytes_max:
+                return f"a record's value has more than {record_value_bytes_max} bytes"
+    return None
 
 
 # --- when a run may be claimed ------------------------------------------------------------------
@@ -163,45 +163,77 @@ def new_row(op: Create, *, epoch_floor: int, now: float) -> RunRow:
 # --- append -------------------------------------------------------------------------------------
 
 
-def needs_tail(row: RunRow | None, op: Append) -> bool:
+class Standing(Protocol):
+    """What of a run decides about an append; a ``RunRow`` is one."""
+
+    @property
+    def seq(self) -> int:
+        """The last event's number."""
+        ...
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the last claim."""
+        ...
+
+    @property
+    def status(self) -> str:
+        """A ``RunStatus`` or its value."""
+        ...
+
+    @property
+    def owner(self) -> str | None:
+        """Who holds the lease."""
+        ...
+
+    @property
+    def controls(self) -> Controls:
+        """What was asked of the run."""
+        ...
+
+
+def needs_tail(run: Standing | None, op: Append) -> bool:
     """Say whether ``judge_append`` must be shown the events after ``op.expected_seq``."""
-    return row is not None and row.epoch == op.epoch and op.expected_seq < row.seq
+    return run is not None and op.expected_seq < run.seq and run.epoch == op.epoch
 
 
-def judge_append(row: RunRow | None, op: Append, tail: Sequence[Frame]) -> AppendResult | None:
+def judge_append(
+    run: Standing | None, op: Append, tail: Sequence[Frame] = ()
+) -> AppendResult | None:
     """Return the answer to an append that changes nothing, or None when it is to be written.
 
     ``tail`` holds every stored event after ``op.expected_seq`` where ``needs_tail`` says so. The
     order matters: a repeated append is recognised even when it was the one that ended the run or
     gave the lease back, but never for an owner that has lost the run since.
     """
-    if row is None:
+    if run is None:
         return Fenced(epoch=0)
-    if row.epoch != op.epoch:
-        return Fenced(epoch=row.epoch)
-    if op.events and tuple(tail[: len(op.events)]) == sealed(
-        op.events, key=op.key, after=op.expected_seq
-    ):
-        return Appended(seq=op.expected_seq + len(op.events), controls=row.controls)
-    if row.status.ended:
-        return Refused(reason=f"run {op.key} has ended as {row.status.value}", ended=True)
-    if row.owner is None:
-        return Fenced(epoch=row.epoch)
-    if op.expected_seq != row.seq:
-        return Conflict(seq=row.seq, tail=tuple(tail), controls=row.controls)
-    return refusal(row, op)
+    if run.epoch != op.epoch:
+        return Fenced(epoch=run.epoch)
+    if tail and repeats(op, tail):
+        return Appended(seq=op.expected_seq + len(op.events), controls=run.controls)
+    if run.status in ENDED:
+        return Refused(reason=f"run {op.key} has ended as {run.status!s}", ended=True)
+    if run.owner is None:
+        return Fenced(epoch=run.epoch)
+    if op.expected_seq != run.seq:
+        return Conflict(seq=run.seq, tail=tuple(tail), controls=run.controls)
+    why = oversized(op.events, op.records) or overfull(run, op)
+    return None if why is None else Refused(reason=why)
 
 
-def refusal(row: RunRow, op: Append) -> Refused | None:
-    """Return why a well placed append can never be taken, or None."""
-    try:
-        check_size(op.events, op.records)
-    except EventRefused as error:
-        return Refused(reason=error.message)
+def repeats(op: Append, tail: Sequence[Frame]) -> bool:
+    """Say whether the journal holds exactly these events where they are to be appended."""
+    found = tuple(tail[: len(op.events)])
+    return bool(op.events) and found == sealed(op.events, key=op.key, after=op.expected_seq)
+
+
+def overfull(run: Standing, op: Append) -> str | None:
+    """Return why a journal has no room for an append, or None."""
     ending = op.patch.status is not None and op.patch.status.ended
     limit = run_events_max if ending else run_events_max - run_events_reserve
-    if op.events and row.seq + len(op.events) > limit:
-        return Refused(reason=f"run {op.key} holds {row.seq} events, at most {limit} are allowed")
+    if op.events and run.seq + len(op.events) > limit:
+        return f"run {op.key} holds {run.seq} events, at most {limit} are allowed"
     return None
 
 

@@ -6,8 +6,10 @@ itself is shared by all stores of this process that are open on it.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, cast
 from urllib.parse import quote
@@ -16,18 +18,19 @@ import apsw
 
 from pyrula_core.clock import SystemClock
 from pyrula_core.model import Durability
-from pyrula_core.ports import Clock, Now, Op
+from pyrula_core.ports import Append, Clock, Now, Op
 from pyrula_core.stores import rules
 from pyrula_core.stores.front import Listeners, StoreClock, StoreFront
-from pyrula_core.stores.sqlite_file import store_error
+from pyrula_core.stores.sqlite_file import CAUGHT, store_error
 from pyrula_core.stores.sqlite_reads import READS, Session
 from pyrula_core.stores.sqlite_shared import acquire, check_process, release
 from pyrula_core.stores.sqlite_writer import Job
-from pyrula_core.stores.sqlite_writes import WRITES, namespace_pk
+from pyrula_core.stores.sqlite_writes import WRITES, append_ordinary, namespace_pk
 
 __all__ = ["SqliteStore"]
 
 R = TypeVar("R")
+Write = Callable[[Session, Any], object]
 
 
 class SqliteStore(StoreFront):
@@ -72,16 +75,34 @@ class SqliteStore(StoreFront):
         """``machine`` or ``process``, as the writing connection itself tells it."""
         return self.shared.durability
 
-    def submit(self, op: Op[R]) -> Future[R]:
-        """Start an operation; a read, and a write that comes alone, is done when this returns."""
+    def at_once(self, op: Op[R]) -> tuple[R] | None:
+        """Do a read, or a write whose caller is alone; another write is to be queued."""
         check_process(self.shared)
-        future: Future[R] = Future()
-        work = WRITES.get(type(op))
-        if work is None:
-            self.settle_read(op, future)
-        else:
-            self.shared.writer.submit(self.job(op, work, future))
-        return future
+        write = WRITES.get(type(op))
+        try:
+            if write is None:
+                return (cast("R", self.read(op)),)
+            answer = self.write_alone(op, write)
+        except CAUGHT as error:
+            raise store_error(error) from error
+        if answer is None:
+            return None
+        if self.listeners:
+            self.tell(op, answer)
+        return (cast("R", answer),)
+
+    def write_alone(self, op: Op[R], write: Write) -> object | None:
+        """Do a write in the calling thread, or answer None when others are writing."""
+        work, source = partial(self.write, write, op), getattr(op, "key", None)
+        short = partial(self.write, append_ordinary, op) if isinstance(op, Append) else None
+        return self.shared.writer.alone(work, source=source, short=short)
+
+    def enqueue(
+        self, op: Op[R], future: Future[R], loop: asyncio.AbstractEventLoop | None = None
+    ) -> None:
+        """Queue a write to be committed with others."""
+        work = partial(self.write, WRITES[type(op)], op)
+        self.shared.writer.enqueue(Job(work, future, partial(self.tell, op)), loop)
 
     def close(self) -> None:
         """Finish what was submitted; the file is closed with the last store on it."""
@@ -89,25 +110,15 @@ class SqliteStore(StoreFront):
             self.closed = True
             release(self.shared)
 
-    def job(self, op: Op[R], work: Callable[[Session, Any], object], future: Future[R]) -> Job:
-        """Return the job that does a write."""
+    def write(self, write: Write, op: Op[R], db: apsw.Connection) -> object:
+        """Do a write in a transaction it is given."""
+        return write(Session(db, self.namespace, self.clock.time()), op)
 
-        def write(db: apsw.Connection) -> object:
-            return work(Session(db, self.namespace, self.clock.time()), op)
-
-        def told(answer: object) -> None:
-            changed = rules.changed_run(op, answer)
-            if changed is not None:
-                self.listeners.notify((changed,))
-
-        return Job(write, future, told, source=getattr(op, "key", None))
-
-    def settle_read(self, op: Op[R], future: Future[R]) -> None:
-        """Do a read in the calling thread and resolve its future."""
-        try:
-            future.set_result(cast("R", self.read(op)))
-        except Exception as error:  # noqa: BLE001 - the future carries it to whoever waits.
-            future.set_exception(store_error(error))
+    def tell(self, op: Op[R], answer: object) -> None:
+        """Tell the subscribers of a write that is durable."""
+        changed = rules.changed_run(op, answer)
+        if changed is not None:
+            self.listeners.notify((changed,))
 
     def read(self, op: Op[R]) -> object:
         """Answer an operation that changes nothing."""
@@ -122,8 +133,6 @@ class SqliteStore(StoreFront):
     def find_namespace(self, name: str) -> int:
         """Return the namespace's number in this file."""
         future: Future[int] = Future()
-        job = Job(
-            lambda db: namespace_pk(Session(db, 0), name), future, lambda _: None, source=None
-        )
-        self.shared.writer.submit(job)
+        work = lambda db: namespace_pk(Session(db, 0), name)  # noqa: E731
+        self.shared.writer.enqueue(Job(work, future, lambda _: None))
         return future.result()

@@ -27,6 +27,7 @@ from pyrula_core.stores.sqlite_queries import SCHEMA
 
 __all__ = [
     "APPLICATION_ID",
+    "CAUGHT",
     "SCHEMA_VERSION",
     "busy_ms_max",
     "check_library",
@@ -50,6 +51,7 @@ SYNCHRONOUS_FULL: Final = 2
 TABLES: Final = frozenset({"namespace", "partition", "run", "event", "guard", "record"})
 
 CORRUPT: Final = (apsw.CorruptError, apsw.NotADBError, apsw.FormatError, UnicodeDecodeError)
+CAUGHT: Final = (apsw.Error, UnicodeDecodeError)
 CORRUPT_HINT: Final = "Stop writing to the file and restore it from a backup"
 RETRY_HINT: Final = (
     "Whether the write was applied is not known: read the run again before repeating it"

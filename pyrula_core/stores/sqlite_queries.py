@@ -26,11 +26,11 @@ class Statements:
     epoch_floor: str
     raise_epoch_floor: str
     find_run: str
+    find_standing: str
     find_idempotent: str
     next_ready: str
     add_run: str
     update_run: str
-    touch_run: str
     renew_run: str
     delete_run: str
     list_runs: str
@@ -44,6 +44,7 @@ class Statements:
     list_by_cursor: str
     list_order: str
     add_event: str
+    add_event_if_ordinary: str
     events: str
     delete_events: str
     find_guard: str

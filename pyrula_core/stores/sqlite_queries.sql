@@ -20,6 +20,14 @@ UPDATE namespace SET epoch_floor = max(epoch_floor, ?) WHERE pk = ?
 -- name: find_run
 SELECT * FROM run_row WHERE namespace = ? AND name = ? AND run_id = ?
 
+-- The part of a run that decides about an append; see Standing in sqlite_reads.py.
+-- name: find_standing
+SELECT pk, partition,
+       coalesce((SELECT max(id) FROM event
+                  WHERE id > pk * 16777216 AND id < (pk + 1) * 16777216) - pk * 16777216, 0),
+       epoch, status, owner, wake_at, pause, cancel
+  FROM run WHERE namespace = ? AND name = ? AND run_id = ?
+
 -- name: find_idempotent
 SELECT * FROM run_row WHERE namespace = ? AND name = ? AND idempotency_key = ?
 
@@ -38,20 +46,16 @@ SELECT * FROM run_row
      ORDER BY ready_at, pk LIMIT 1)
 
 -- name: add_run
-INSERT INTO run (namespace, partition, ready_at, name, run_id, kind, version, status, seq, epoch,
+INSERT INTO run (namespace, partition, ready_at, name, run_id, kind, version, status, epoch,
                  created_at, updated_at, pause, cancel, owner, lease_until, wake_at,
                  idempotency_key, parent, error_code, user_code)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- name: update_run
 UPDATE run
-   SET ready_at = ?, status = ?, seq = ?, epoch = ?, updated_at = ?, pause = ?, cancel = ?,
+   SET ready_at = ?, status = ?, epoch = ?, updated_at = ?, pause = ?, cancel = ?,
        owner = ?, lease_until = ?, wake_at = ?, error_code = ?, user_code = ?
  WHERE pk = ?
-
--- What an append that only adds events changes. It names no indexed column, so no index is touched.
--- name: touch_run
-UPDATE run SET seq = ?, updated_at = ? WHERE pk = ?
 
 -- name: renew_run
 UPDATE run SET lease_until = ?, ready_at = ? WHERE pk = ?
@@ -95,7 +99,20 @@ ORDER BY pk DESC LIMIT :limit
 -- --- events: their ids are run.pk * 2^24 + seq ----------------------------------------------------
 
 -- name: add_event
-INSERT INTO event (id, frame) VALUES (?, ?)
+INSERT INTO event (id, at, frame) VALUES (?, ?, ?)
+
+-- The append of every ordinary step, as one statement that is its own transaction: it adds the
+-- event where the run is held under this epoch, stands exactly here and was asked nothing. It only
+-- ever says yes; where it adds no row, the append goes the long way and rules.py decides.
+-- name: add_event_if_ordinary
+INSERT INTO event (id, at, frame)
+SELECT pk * 16777216 + :seq, :at, :frame
+  FROM run
+ WHERE namespace = :namespace AND name = :name AND run_id = :run_id
+   AND epoch = :epoch AND status = 'running' AND owner IS NOT NULL
+   AND wake_at IS NULL AND NOT pause AND NOT cancel
+   AND (SELECT max(id) FROM event WHERE id > pk * 16777216 AND id < (pk + 1) * 16777216)
+       = pk * 16777216 + :seq - 1
 
 -- name: events
 SELECT id, frame FROM event WHERE id > ? AND id < ? ORDER BY id LIMIT ?

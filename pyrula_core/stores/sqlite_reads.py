@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import apsw
 
@@ -27,7 +27,16 @@ from pyrula_core.ports import (
 from pyrula_core.stores import rules
 from pyrula_core.stores.sqlite_queries import SEQ_SPAN, SQL
 
-__all__ = ["READS", "Session", "StoredRun", "find_run", "read_frames", "stored_run"]
+__all__ = [
+    "READS",
+    "Session",
+    "Standing",
+    "StoredRun",
+    "find_run",
+    "find_standing",
+    "read_frames",
+    "stored_run",
+]
 
 KINDS: Final = {kind.value: kind for kind in RunKind}
 STATUSES: Final = {status.value: status for status in RunStatus}
@@ -49,13 +58,34 @@ LIST_BY: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Session:
+class Session(NamedTuple):
     """A connection as one operation sees it: the namespace's number, and the time of writes."""
 
     db: apsw.Connection
     namespace: int
     now: float = 0.0
+
+
+class Standing(NamedTuple):
+    """The part of a run that decides about an append, and what an append then changes.
+
+    Reading and building a whole row costs a fifth of a commit, and an append happens every step.
+    """
+
+    pk: int
+    partition: int
+    seq: int
+    epoch: int
+    status: str
+    owner: str | None
+    wake_at: float | None
+    pause: int
+    cancel: int
+
+    @property
+    def controls(self) -> Controls:
+        """What was asked of the run."""
+        return CONTROLS[self.pause, self.cancel]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +123,13 @@ def find_run(session: Session, key: RunKey) -> StoredRun | None:
     bound = (session.namespace, key.name, key.run_id)
     columns = session.db.execute(SQL.find_run, bound).fetchone()
     return None if columns is None else stored_run(columns)
+
+
+def find_standing(session: Session, key: RunKey) -> Standing | None:
+    """Return what decides about an append to a run, or None when there is no such run."""
+    bound = (session.namespace, key.name, key.run_id)
+    columns = session.db.execute(SQL.find_standing, bound).fetchone()
+    return None if columns is None else Standing._make(columns)
 
 
 def read_frames(

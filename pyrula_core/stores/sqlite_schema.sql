@@ -18,7 +18,8 @@ CREATE TABLE partition (
     UNIQUE (namespace, name)
 ) STRICT;
 
--- One row a run; `ready_at` is since when, or from when on, it may be claimed (NULL: not until it
+-- One row a run. How long its journal is, is not kept here but read from the journal's last event:
+-- an append that only adds events then writes a single page. `ready_at` is since when, or from when on, it may be claimed (NULL: not until it
 -- changes). A larger `pk` was created later.
 CREATE TABLE run (
     pk              INTEGER PRIMARY KEY,
@@ -29,7 +30,6 @@ CREATE TABLE run (
     version         TEXT    NOT NULL,
     partition       INTEGER NOT NULL REFERENCES partition,
     status          TEXT    NOT NULL,
-    seq             INTEGER NOT NULL,
     epoch           INTEGER NOT NULL,
     created_at      REAL    NOT NULL,
     updated_at      REAL    NOT NULL,
@@ -54,9 +54,11 @@ CREATE INDEX run_partition ON run (partition);
 CREATE INDEX run_parent ON run (namespace, parent) WHERE parent IS NOT NULL;
 
 -- The journals. `id` is run.pk * 2^24 + seq, so that a journal is one stretch of one tree and an
--- append touches the last page of its run only; there is no second index to keep.
+-- append touches the last page of its run only; there is no second index to keep. `at` is when it
+-- was stored, on the store's clock.
 CREATE TABLE event (
     id    INTEGER PRIMARY KEY,
+    at    REAL NOT NULL,
     frame BLOB NOT NULL
 ) STRICT;
 
@@ -83,7 +85,14 @@ CREATE UNIQUE INDEX record_key ON record (partition, key);
 CREATE VIEW run_row AS
     SELECT run.pk, run.namespace, run.partition, run.ready_at,
            run.name, run.run_id, run.kind, run.version, partition.name AS partition_name,
-           run.status, run.seq, run.epoch, run.created_at, run.updated_at, run.pause, run.cancel,
-           run.owner, run.lease_until, run.wake_at, run.idempotency_key, run.parent,
-           run.error_code, run.user_code
-      FROM run JOIN partition ON partition.pk = run.partition;
+           run.status,
+           coalesce(last.id - run.pk * 16777216, 0) AS seq,
+           run.epoch, run.created_at,
+           max(run.updated_at, coalesce(last.at, 0.0)) AS updated_at,
+           run.pause, run.cancel, run.owner, run.lease_until, run.wake_at, run.idempotency_key,
+           run.parent, run.error_code, run.user_code
+      FROM run
+      JOIN partition ON partition.pk = run.partition
+      LEFT JOIN event AS last ON last.id = (
+          SELECT max(id) FROM event
+           WHERE id > run.pk * 16777216 AND id < (run.pk + 1) * 16777216);

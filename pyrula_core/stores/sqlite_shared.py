@@ -36,7 +36,7 @@ class SharedFile:
     def __init__(self, path: Path, durability: Durability) -> None:
         self.path = path
         self.users = 0
-        self.pid = os.getpid()
+        self.forked = False
         self.listeners: dict[str, Listeners] = {}
         self._readers: list[apsw.Connection] = []
         self._wanted = durability
@@ -83,6 +83,8 @@ class OpenFiles:
     def abandon(self) -> None:
         """Give up, in a forked child, what belongs to the parent."""
         self.lock = threading.Lock()  # The old one may be held by a thread that is not here.
+        for shared in self.shared.values():
+            shared.forked = True
         self.forked |= self.shared
         self.shared = {}
 
@@ -121,7 +123,7 @@ def open_file(path: Path, durability: Durability) -> SharedFile:
 
 def release(shared: SharedFile) -> None:
     """Give a shared file back; its last user closes it."""
-    if shared.pid != os.getpid():
+    if shared.forked:
         return
     with files.lock:
         shared.users -= 1
@@ -133,7 +135,7 @@ def release(shared: SharedFile) -> None:
 
 def check_process(shared: SharedFile) -> None:
     """Raise StoreUnavailable when this process was forked from the one that opened the file."""
-    if shared.pid != os.getpid():
+    if shared.forked:
         raise forked(shared.path)
 
 

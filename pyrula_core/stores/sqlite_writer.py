@@ -1,14 +1,24 @@
 """The one writer of a store file in this process: commits many operations at once.
 
-Owns the writing connection, the queue and the thread. A caller that is alone commits in its own
-thread, since a change of threads costs more than half a commit; callers that come while a commit
-runs are queued, and the thread commits all of them as one transaction. Must never decide what an
-operation does, never repeat a commit, and never go on with a connection whose commit failed.
+Owns the writing connection, the queue and the thread. Where a commit is done is a matter of speed:
+
+* a caller that is alone commits in its own thread, since a change of threads costs more than half
+  a commit;
+* callers of one event loop are queued until that loop has run all of them, and then committed
+  together in the loop's thread: beside a busy loop, a writing thread would wait for the
+  interpreter's lock at every statement;
+* callers from other threads, and everybody while commits are slow or another process writes, are
+  queued for the writer's own thread.
+
+Must never decide what an operation does, never repeat a commit, and never go on with a connection
+whose commit failed.
 """
 
 from __future__ import annotations
 
+import asyncio
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -18,23 +28,30 @@ from typing import Any, Final
 import apsw
 
 from pyrula_core.errors import StoreUnavailable
-from pyrula_core.stores.sqlite_file import drop, store_error
+from pyrula_core.stores.sqlite_file import busy_ms_max, drop, store_error
 
-__all__ = ["Job", "SqliteWriter", "group_ops_max"]
+__all__ = ["Job", "SqliteWriter", "Work", "group_ops_max", "inline_commit_ms_max"]
 
 # So many operations share a commit at most: the bound of one transaction's memory and of the time
 # another process waits for its turn.
 group_ops_max: Final = 1000
+# An event loop is kept waiting for commits while they take no longer than this on average, and
+# this long for a lock that another process holds; beyond that the thread takes over.
+inline_commit_ms_max: Final = 2.0
+inline_busy_ms_max: Final = 5
+# The weight of the last commit in the average.
+COMMIT_WEIGHT: Final = 0.1
+
+Work = Callable[[apsw.Connection], object]
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
     """One operation: what it does in a transaction, and who hears of it once that is durable."""
 
-    work: Callable[[apsw.Connection], object]
+    work: Work
     future: Future[Any]
     told: Callable[[object], None]
-    source: object
 
     def succeed(self, answer: object) -> None:
         """Resolve the future with a durable answer, then tell the subscribers."""
@@ -55,56 +72,100 @@ class JobFailed(Exception):
 
 
 class SqliteWriter:
-    """Commits jobs in the order they were submitted; ``commits`` and ``operations`` count."""
+    """Commits jobs in the order they were queued; ``commits`` and ``operations`` count them."""
 
     def __init__(self, connect: Callable[[], apsw.Connection]) -> None:
         self.commits = 0
         self.operations = 0
         self._connect = connect
-        self._db: apsw.Connection | None = connect()
+        self._db: apsw.Connection | None = None
         self._turn = threading.Lock()
         self._queue: deque[Job] = deque()
         self._wake = threading.Event()
         self._thread: threading.Thread | None = None
         self._closed = False
         self._last_source: object = None
+        self._commit_ms = 0.0
+        self._busy_ms = busy_ms_max
+        self._connection()
 
-    def submit(self, job: Job) -> None:
-        """Do a job: here and now when nobody else writes, else on the writer's thread."""
+    def alone(self, work: Work, *, source: object, short: Work | None = None) -> object | None:
+        """Do work in the calling thread when nobody else writes; None when it is to be queued.
+
+        Alone is who wrote last and finds nobody queued. ``short`` does the same as ``work`` by one
+        statement, or nothing and answers None. Raises what the work or its commit raises. No work
+        answers None.
+        """
+        again = source == self._last_source
+        self._last_source = source
+        slow = self._commit_ms > inline_commit_ms_max
+        if not again or slow or self._queue or not self._turn.acquire(blocking=False):
+            return None
+        self._busy_ms = inline_busy_ms_max
+        try:
+            answer = None if short is None else self._transact_short(short)
+            return self._transact((work,))[0] if answer is None else answer
+        except JobFailed as failed:
+            raise failed.error from failed.error.__cause__
+        except apsw.BusyError:  # Another process writes. Nothing was done; the thread can wait.
+            return None
+        finally:
+            self._busy_ms = busy_ms_max
+            self._turn.release()
+
+    def enqueue(self, job: Job, loop: asyncio.AbstractEventLoop | None = None) -> None:
+        """Queue a job behind every job before it; ``loop`` is the running loop of its caller."""
         if self._closed:
-            raise StoreUnavailable("this store was closed", hint="Open it again with open_store")
-        alone = job.source == self._last_source and not self._queue
-        self._last_source = job.source
-        if alone and self._turn.acquire(blocking=False):
-            try:
-                self._run((job,))
-            finally:
-                self._turn.release()
-        else:
-            self._enqueue(job)
+            raise closed()
+        first = not self._queue
+        self._queue.append(job)
+        if loop is None or self._commit_ms > inline_commit_ms_max:
+            self._rouse()
+        elif first:
+            loop.call_soon(self._run_inline)
 
     def close(self) -> None:
-        """Finish every submitted job and close the connection; idempotent."""
+        """Finish every queued job and close the connection; idempotent."""
         self._closed = True
         self._wake.set()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
         with self._turn:
-            self._run_queue()
+            while self._queue:
+                self._run(self._take())
             if self._db is not None:
                 self._db.close()
                 self._db = None
 
-    def _enqueue(self, job: Job) -> None:
-        self._queue.append(job)
+    # --- who commits ----------------------------------------------------------------------------
+
+    def _run_inline(self) -> None:
+        """Commit in the loop's thread what its callers have queued by now."""
+        if not self._turn.acquire(blocking=False):
+            self._rouse()
+            return
+        self._busy_ms = inline_busy_ms_max
+        try:
+            if self._queue and not self._run(self._take()):
+                self._rouse()
+        finally:
+            self._busy_ms = busy_ms_max
+            self._turn.release()
+        if self._queue:
+            self._rouse()
+
+    def _rouse(self) -> None:
         if self._thread is None:
             with self._turn:
-                if self._thread is None:
-                    self._thread = threading.Thread(
-                        target=self._serve, name="pyrula-sqlite-writer", daemon=True
-                    )
-                    self._thread.start()
+                self._start()
         self._wake.set()
+
+    def _start(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(
+                target=self._serve, name="pyrula-sqlite-writer", daemon=True
+            )
+            self._thread.start()
 
     def _serve(self) -> None:
         while not self._closed:
@@ -113,15 +174,21 @@ class SqliteWriter:
             # Jobs are taken only by who holds the turn. So an empty queue and a free turn mean
             # that every earlier job is done, and a caller that sees both may go first.
             with self._turn:
-                self._run_queue()
+                while self._queue:
+                    self._run(self._take())
 
-    def _run_queue(self) -> None:
-        while self._queue:
-            count = min(len(self._queue), group_ops_max)
-            self._run([self._queue.popleft() for _ in range(count)])
+    def _take(self) -> list[Job]:
+        count = min(len(self._queue), group_ops_max)
+        return [self._queue.popleft() for _ in range(count)]
 
-    def _run(self, jobs: Sequence[Job]) -> None:
-        """Do jobs in one transaction; one that raises is found by doing them one by one."""
+    # --- transactions: the caller holds the turn ------------------------------------------------
+
+    def _run(self, jobs: Sequence[Job]) -> bool:
+        """Do jobs in one transaction; one that raises is found by doing them one by one.
+
+        Answers False, with the jobs back in the queue, when an event loop's patience with another
+        process was not enough.
+        """
         try:
             answers = self._transact(jobs)
         except JobFailed as failed:
@@ -130,30 +197,77 @@ class SqliteWriter:
             else:
                 for job in jobs:
                     self._run((job,))
-        except Exception as error:  # noqa: BLE001 - the futures carry it to those who wait.
-            for job in jobs:
-                job.fail(error)
+        except apsw.BusyError as error:
+            if self._busy_ms < busy_ms_max:
+                self._queue.extendleft(reversed(jobs))
+                return False
+            fail_all(jobs, error)
+        except Exception as error:  # noqa: BLE001 - the futures carry it to those who wait
+            fail_all(jobs, error)
         else:
             for job, answer in zip(jobs, answers, strict=True):
                 job.succeed(answer)
+        return True
 
-    def _transact(self, jobs: Sequence[Job]) -> list[object]:
-        db = self._db
-        if db is None:
-            db = self._db = self._connect()
-        if db.in_transaction:  # An interrupt came between a BEGIN and what should have followed.
-            db.execute("ROLLBACK")
+    def _transact(self, jobs: Sequence[Job | Work]) -> list[object]:
+        db = self._connection()
         db.execute("BEGIN IMMEDIATE")
         try:
-            answers = [job.work(db) for job in jobs]
+            answers = [job.work(db) if isinstance(job, Job) else job(db) for job in jobs]
         except BaseException as error:
             self._roll_back(db)
             if isinstance(error, Exception):
                 raise JobFailed(error) from error
             raise
-        self._commit(db)
-        self.operations += len(jobs)
+        start = time.perf_counter()
+        try:
+            db.execute("COMMIT")
+        except BaseException:
+            # After a failed fsync the kernel may have forgotten the unwritten pages, so a second
+            # one would succeed without writing them. Only what a new connection reads is true.
+            self._drop(db)
+            raise
+        self._count(len(jobs), start)
         return answers
+
+    def _transact_short(self, work: Work) -> object | None:
+        db = self._connection()
+        start = time.perf_counter()
+        try:
+            answer = work(db)
+        except apsw.BusyError:
+            raise
+        except BaseException:  # The statement was its own commit: see above.
+            self._drop(db)
+            raise
+        if answer is not None:
+            self._count(1, start)
+        return answer
+
+    def _count(self, operations: int, start: float) -> None:
+        took = (time.perf_counter() - start) * 1000
+        self._commit_ms += COMMIT_WEIGHT * (took - self._commit_ms)
+        self.commits += 1
+        self.operations += operations
+
+    def _connection(self) -> apsw.Connection:
+        if self._closed:
+            raise closed()
+        db = self._db
+        if db is None:
+            db = self._db = self._connect()
+            db.set_busy_handler(self._wait_for_lock)
+        if db.in_transaction:  # An interrupt came between a BEGIN and what should have followed.
+            db.execute("ROLLBACK")
+        return db
+
+    def _wait_for_lock(self, attempts: int) -> bool:
+        """Wait a little for another process; SQLite asks again until this answers False."""
+        step = 1 if attempts < 10 else 10
+        if attempts * step >= self._busy_ms:
+            return False
+        time.sleep(step / 1000)
+        return True
 
     def _roll_back(self, db: apsw.Connection) -> None:
         try:
@@ -162,16 +276,17 @@ class SqliteWriter:
         except apsw.Error:
             self._drop(db)
 
-    def _commit(self, db: apsw.Connection) -> None:
-        try:
-            db.execute("COMMIT")
-        except BaseException:
-            # After a failed fsync the kernel may have forgotten the unwritten pages, so a second
-            # one would succeed without writing them. Only what a new connection reads is true.
-            self._drop(db)
-            raise
-        self.commits += 1
-
     def _drop(self, db: apsw.Connection) -> None:
         self._db = None
         drop(db)
+
+
+def fail_all(jobs: Sequence[Job], error: BaseException) -> None:
+    """Resolve the futures of jobs that were not done, or of which that is not known."""
+    for job in jobs:
+        job.fail(error)
+
+
+def closed() -> StoreUnavailable:
+    """Return the error for using a store that was closed."""
+    return StoreUnavailable("this store was closed", hint="Open it again with open_store")

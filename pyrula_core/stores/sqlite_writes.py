@@ -10,7 +10,8 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
-from pyrula_core.model import RunRow
+from pyrula_core.codec import event_bytes_max, seal
+from pyrula_core.model import Controls, RunKey, RunRow
 from pyrula_core.ports import (
     Append,
     Appended,
@@ -28,7 +29,6 @@ from pyrula_core.ports import (
     Frame,
     Missing,
     NotClaimable,
-    Patch,
     Post,
     Posted,
     PostResult,
@@ -45,14 +45,17 @@ from pyrula_core.stores.sqlite_reads import (
     StoredRun,
     find_idempotent,
     find_run,
+    find_standing,
     partition_pk,
     read_frames,
     stored_run,
 )
 
-__all__ = ["WRITES", "namespace_pk"]
+__all__ = ["WRITES", "append_ordinary", "namespace_pk"]
 
-UNCHANGED: Final = Patch()
+# The patch of an append that names none, as the same object: comparing by identity is cheap.
+PLAIN: Final = Append(RunKey("", ""), 0, 0, ()).patch
+NO_CONTROLS: Final = Controls()
 
 
 def namespace_pk(session: Session, name: str) -> int:
@@ -76,7 +79,7 @@ def create(session: Session, op: Create) -> CreateResult:
     partition = partition_for(session, op.partition)
     session.db.execute(SQL.add_run, run_columns(session, row, partition=partition, ready=ready))
     pk = session.db.last_insert_rowid()
-    add_events(session, StoredRun(pk, partition, ready, row), events, after=0)
+    add_events(session, pk, row.key, events, after=0)
     return Created(row)
 
 
@@ -85,7 +88,7 @@ def run_columns(
 ) -> tuple[int | float | str | None, ...]:
     """Return what ``add_run`` is bound to."""
     what = (row.key.name, row.key.run_id, row.kind.value, row.version, row.status.value)
-    when = (row.seq, row.epoch, row.created_at, row.updated_at)
+    when = (row.epoch, row.created_at, row.updated_at)
     controls = (int(row.controls.pause), int(row.controls.cancel))
     lease = (row.owner, row.lease_until, row.wake_at)
     rest = (row.idempotency_key, row.parent, row.error_code, row.user_code)
@@ -102,24 +105,49 @@ def existing(session: Session, op: Create) -> RunRow | None:
     return find_idempotent(session, FindIdempotent(op.key.name, op.idempotency_key))
 
 
+def append_ordinary(session: Session, op: Append) -> Appended | None:
+    """Do the append of an ordinary step by one statement; None when nothing was done.
+
+    The statement is a transaction of its own unless one is open.
+    """
+    if len(op.events) != 1 or op.records or not (op.patch is PLAIN or op.patch == PLAIN):
+        return None
+    (body,), key, seq = op.events, op.key, op.expected_seq + 1
+    if (
+        len(body) > event_bytes_max
+        or not 1 < seq <= rules.run_events_max - rules.run_events_reserve
+    ):
+        return None
+    frame = seal(body, key=key, seq=seq)
+    bound = (seq, session.now, frame, session.namespace, key.name, key.run_id, op.epoch)
+    session.db.execute(SQL.add_event_if_ordinary, bound)
+    return Appended(seq, NO_CONTROLS) if session.db.changes() else None
+
+
 def append(session: Session, op: Append) -> AppendResult:
-    run = find_run(session, op.key)
-    row = None if run is None else run.row
+    ordinary = append_ordinary(session, op)
+    if ordinary is not None:
+        return ordinary
+    run = find_standing(session, op.key)
     tail: tuple[Frame, ...] = ()
-    if run is not None and rules.needs_tail(row, op):
+    if run is not None and rules.needs_tail(run, op):
         tail = read_frames(session, run.pk, after=op.expected_seq)
-    refusal = rules.judge_append(row, op, tail)
+    refusal = rules.judge_append(run, op, tail)
     if refusal is not None or run is None:
         return refusal or Fenced(epoch=0)
-    after = rules.after_append(run.row, op, now=session.now)
-    add_events(session, run, op.events, after=run.row.seq)
-    if op.patch == UNCHANGED and run.row.wake_at is None:
-        session.db.execute(SQL.touch_run, (after.seq, after.updated_at, run.pk))
-    else:
-        put_row(session, run, after)
+    if run.wake_at is not None or not op.events or op.patch != PLAIN:
+        change_row(session, op)
+    add_events(session, run.pk, op.key, op.events, after=run.seq)
     if op.records:
         write(session, run.partition, op.records)
-    return Appended(seq=after.seq, controls=after.controls)
+    return Appended(run.seq + len(op.events), run.controls)
+
+
+def change_row(session: Session, op: Append) -> None:
+    """Store what an append changes of a run beside its journal."""
+    run = find_run(session, op.key)
+    if run is not None:
+        put_row(session, run, rules.after_append(run.row, op, now=session.now))
 
 
 def post(session: Session, op: Post) -> PostResult:
@@ -132,7 +160,7 @@ def post(session: Session, op: Post) -> PostResult:
     if answer is not None or run is None:
         return answer or Missing()
     after = rules.after_post(run.row, op, now=session.now)
-    add_events(session, run, op.events, after=run.row.seq)
+    add_events(session, run.pk, op.key, op.events, after=run.row.seq)
     put_row(session, run, after)
     if op.guard is not None:
         session.db.execute(SQL.add_guard, (run.pk, op.guard, after.seq))
@@ -146,7 +174,7 @@ def claim(session: Session, op: Claim) -> ClaimResult:
     if not rules.judge_claim(run.row, ready=run.ready_at, now=session.now):
         return NotClaimable(run.row)
     after = rules.after_claim(run.row, op, now=session.now)
-    add_events(session, run, rules.claim_events(run.row, op), after=run.row.seq)
+    add_events(session, run.pk, run.row.key, rules.claim_events(run.row, op), after=run.row.seq)
     put_row(session, run, after)
     return Claimed(after)
 
@@ -194,17 +222,19 @@ def delete_run(session: Session, op: DeleteRun) -> bool:
 # --- parts ----------------------------------------------------------------------------------------
 
 
-def add_events(session: Session, run: StoredRun, bodies: Iterable[bytes], *, after: int) -> None:
+def add_events(
+    session: Session, pk: int, key: RunKey, bodies: Iterable[bytes], *, after: int
+) -> None:
     """Seal and store events behind place ``after`` of a run's journal."""
-    base = run.pk * SEQ_SPAN
-    for seq, frame in rules.sealed(bodies, key=run.row.key, after=after):
-        session.db.execute(SQL.add_event, (base + seq, frame))
+    base = pk * SEQ_SPAN
+    for seq, frame in rules.sealed(bodies, key=key, after=after):
+        session.db.execute(SQL.add_event, (base + seq, session.now, frame))
 
 
 def put_row(session: Session, run: StoredRun, row: RunRow) -> None:
     """Store what changed of a run's row, and from when on it may be claimed."""
     ready = rules.ready_at(row, before=run.ready_at, now=session.now)
-    place = (ready, row.status.value, row.seq, row.epoch, row.updated_at)
+    place = (ready, row.status.value, row.epoch, row.updated_at)
     controls = (int(row.controls.pause), int(row.controls.cancel))
     lease = (row.owner, row.lease_until, row.wake_at)
     bound = (*place, *controls, *lease, row.error_code, row.user_code, run.pk)
