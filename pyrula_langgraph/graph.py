@@ -1,0 +1,352 @@
+"""``durable``: wraps a compiled graph, and ``DurableGraph``, which stands in for it.
+
+Owns the public face of the adapter. A call on it is a run: recorded before anything is executed,
+driven in the calling task or thread, resumable by any process that wraps the same graph under the
+same name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Mapping
+from typing import Any, cast
+
+from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables.config import ensure_config
+from langgraph.pregel import Pregel
+from langgraph.pregel.protocol import PregelProtocol
+
+from pyrula_core import (
+    Client,
+    DurableInvocationCancelled,
+    DurableInvocationError,
+    RunOutcome,
+    open_store,
+)
+from pyrula_core.background import run_sync
+from pyrula_core.endings import Cancelled, Ending, StoodDown, Waiting
+from pyrula_core.model import RunKey, RunKind, RunStatus
+from pyrula_core.ports import Claimed, RunPage, Store
+from pyrula_core.registry import REGISTRY, Definition, Registry
+from pyrula_langgraph.admission import Admission, OnBusy
+from pyrula_langgraph.clone import durable_clone, node_paths
+from pyrula_langgraph.codec import GraphCodec
+from pyrula_langgraph.errors import GraphUnsupported, ThreadBusy
+from pyrula_langgraph.executor import GraphExecutor
+from pyrula_langgraph.handoff import HandOff
+from pyrula_langgraph.options import NodeOptions, unmatched
+from pyrula_langgraph.saver import JournalSaver
+from pyrula_langgraph.serde import GraphSerde
+from pyrula_langgraph.state_access import StateAccess
+
+__all__ = ["DurableGraph", "durable"]
+
+# What a call may say about a run that has to survive the call: it is recorded with the input.
+RECORDED = ("context", "interrupt_before", "interrupt_after")
+# What LangGraph takes and durability decides.
+DECIDED = ("durability", "checkpoint_during", "control")
+
+
+def durable(
+    graph: Pregel[Any, Any, Any, Any],
+    *,
+    name: str,
+    store: Store | str | None = None,
+    version: str = "1",
+    nodes: Mapping[str, NodeOptions] | None = None,
+    default: NodeOptions = NodeOptions(),
+    on_busy: OnBusy = "reject",
+    configurable: frozenset[str] | set[str] = frozenset(),
+    registry: Registry = REGISTRY,
+) -> DurableGraph:
+    """Return ``graph`` made durable, and register it as agent ``name``; the graph is not changed.
+
+    ``store`` is a Store or its URL (default: the environment's PYRULA_STORE). ``nodes`` gives
+    options by node name, glob or ``parent/child`` path. ``on_busy`` says what a new input does to
+    an open run on its thread: ``reject`` raises ThreadBusy, ``interrupt`` cancels that run first.
+    ``configurable`` names entries of ``config["configurable"]`` to record, so that a process that
+    resumes a run has them; all others stay with the caller, since they may hold secrets.
+
+    Raises GraphUnsupported for a graph that cannot be wrapped, ValueError for a pattern in
+    ``nodes`` that matches no node.
+    """
+    if not isinstance(graph, Pregel):
+        raise GraphUnsupported(
+            f"{type(graph).__name__} is not a compiled graph", hint="Pass graph.compile()"
+        )
+    missed = unmatched(list(node_paths(graph)), nodes or {})
+    if missed:
+        raise ValueError(f"nodes= has patterns that match no node of {name!r}: {missed}")
+    opened = open_store(store) if store is None or isinstance(store, str) else store
+    serde = GraphSerde().allow_from_graph(graph)
+    saver = JournalSaver(opened, serde=serde)
+    clone = durable_clone(graph, nodes=nodes, default=default)
+    executor = GraphExecutor(clone, saver, GraphCodec(serde))
+    registry.add(
+        Definition(
+            name=name,
+            version=version,
+            kind=RunKind.AGENT,
+            executor=executor,
+            input_codec=executor.codec,
+            output_codec=executor.codec,
+        )
+    )
+    client = Client(opened, registry=registry)
+    admission = Admission(client, name, on_busy=on_busy, keep=frozenset(configurable))
+    return DurableGraph(graph, executor, admission)
+
+
+class DurableGraph(StateAccess, PregelProtocol[Any, Any, Any, Any]):
+    """A compiled graph whose calls are durable runs.
+
+    ``graph`` is the wrapped original, ``client`` a Client on the same store, ``name`` the agent's.
+    """
+
+    def __init__(
+        self, graph: Pregel[Any, Any, Any, Any], executor: GraphExecutor, admission: Admission
+    ) -> None:
+        self.graph = graph
+        self.name: str = admission.name
+        self.client = admission.client
+        self.saver = executor.saver
+        self._executor = executor
+        self._admission = admission
+
+    def __repr__(self) -> str:
+        return f"<DurableGraph {self.name!r} on {self.client.store.url}>"
+
+    def __getattr__(self, name: str) -> Any:
+        """Answer everything else as the wrapped graph does."""
+        if name.startswith("__") or name == "graph":
+            raise AttributeError(name)
+        return getattr(self.graph, name)
+
+    # --- as the compiled graph ------------------------------------------------------------------
+
+    async def ainvoke(
+        self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
+    ) -> Any:
+        """Run the graph and return its output, exactly as the compiled graph does.
+
+        The call is a run: recorded first, recovered when its process dies. Raises what the graph
+        raises, ThreadBusy, DurableInvocationCancelled, and DurableInvocationError with code
+        ``paused`` when somebody pauses the run meanwhile.
+        """
+        meeting, driven, given, key = await self._begin(input, config, kwargs)
+        plan = await asyncio.wrap_future(meeting.plan)
+        if plan is not None:
+            with meeting.running(plan) as returning:
+                returning.value = await plan.graph.ainvoke(
+                    plan.input,
+                    cast("RunnableConfig", plan.config),
+                    **self._call(plan.leg.control, plan.options, given),
+                )
+            value = returning.value
+        await self._end(driven, key)
+        return value if plan is not None else await self._output(key)
+
+    async def astream(
+        self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
+    ) -> AsyncIterator[Any]:
+        """Stream the graph's run, exactly as the compiled graph does.
+
+        Closing the stream early gives the run back: it stays open and can be gone on with.
+        """
+        meeting, driven, given, key = await self._begin(input, config, kwargs)
+        plan = await asyncio.wrap_future(meeting.plan)
+        if plan is not None:
+            with meeting.running(plan):
+                async for chunk in plan.graph.astream(
+                    plan.input,
+                    cast("RunnableConfig", plan.config),
+                    **self._call(plan.leg.control, plan.options, given),
+                ):
+                    yield chunk
+        await self._end(driven, key)
+
+    def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
+        """Do ``ainvoke`` from synchronous code; the graph runs in the calling thread."""
+        meeting, driven, given, key = run_sync(self._begin(input, config, kwargs))
+        plan = meeting.plan.result()
+        if plan is not None:
+            with meeting.running(plan) as returning:
+                returning.value = plan.graph.invoke(
+                    plan.input,
+                    cast("RunnableConfig", plan.config),
+                    **self._call(plan.leg.control, plan.options, given),
+                )
+            value = returning.value
+        run_sync(self._end(driven, key))
+        return value if plan is not None else run_sync(self._output(key))
+
+    def stream(
+        self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
+    ) -> Iterator[Any]:
+        """Do ``astream`` from synchronous code; the graph runs in the calling thread."""
+        meeting, driven, given, key = run_sync(self._begin(input, config, kwargs))
+        plan = meeting.plan.result()
+        if plan is not None:
+            with meeting.running(plan):
+                yield from plan.graph.stream(
+                    plan.input,
+                    cast("RunnableConfig", plan.config),
+                    **self._call(plan.leg.control, plan.options, given),
+                )
+        run_sync(self._end(driven, key))
+
+    async def _begin(
+        self, value: Any, config: RunnableConfig | None, kwargs: Mapping[str, Any]
+    ) -> tuple[HandOff, asyncio.Task[Ending], dict[str, Any], RunKey]:
+        """Admit a call as a run and claim it; the graph itself is left to the caller."""
+        full = ensure_config(config)
+        options = {name: kwargs.get(name) for name in RECORDED}
+        key = await self._admission.admit(value, dict(full), options)
+        self._executor.configs[key.run_id] = call_config(full, config)
+        engine = self.client.engine
+        claimed = await engine.claim(key)
+        if not isinstance(claimed, Claimed):
+            raise ThreadBusy(
+                f"run {key} is held by another process",
+                hint="Await it with run_and_await or client.result",
+            )
+        meeting = HandOff()
+        executor = self._executor.through(meeting.run)
+        driven = asyncio.create_task(engine.drive(claimed.row, executor), name=f"drive {key}")
+        driven.add_done_callback(meeting.ended)
+        given = {name: each for name, each in kwargs.items() if name not in (*RECORDED, *DECIDED)}
+        return meeting, driven, given, key
+
+    def _call(
+        self, control: Any, options: Mapping[str, Any], given: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        return {"durability": "sync", "control": control, **options, **given}
+
+    async def _end(self, driven: asyncio.Task[Ending], key: RunKey) -> None:
+        """Wait until the run's end is recorded, and raise when it is not what the graph said."""
+        ending = await driven
+        self._executor.configs.pop(key.run_id, None)
+        name, run_id = key.name, key.run_id
+        match ending:
+            case Cancelled():
+                raise DurableInvocationCancelled(
+                    f"run {key} was cancelled", name=name, run_id=run_id, code="cancelled"
+                )
+            case StoodDown(error) if error is not None:
+                raise error
+            case Waiting(paused=True):
+                raise DurableInvocationError(
+                    f"run {key} was paused",
+                    code="paused",
+                    name=name,
+                    run_id=run_id,
+                    hint="Resume it with resume(run_id), then await it with run_and_await",
+                )
+            case _:
+                return
+
+    async def _output(self, key: RunKey) -> Any:
+        return (await self.client.result(key.name, key.run_id, drive=False)).output
+
+    # --- as a durable agent ---------------------------------------------------------------------
+
+    async def start(
+        self,
+        input: Any,
+        *,
+        thread_id: str | None = None,
+        run_id: str | None = None,
+        idempotency_key: str | None = None,
+        config: RunnableConfig | None = None,
+        context: Any = None,
+    ) -> str:
+        """Record a run and return its id; whoever wraps the same graph can drive it.
+
+        Raises ThreadBusy, RunConflictError (same run id, other input), ResultNotSerializable.
+        """
+        key = await self._admission.start(
+            input,
+            thread=thread_id,
+            run_id=run_id,
+            config=dict(config or {}),
+            options={"context": context},
+            idempotency_key=idempotency_key,
+        )
+        return key.run_id
+
+    async def run_and_await(
+        self,
+        input: Any,
+        *,
+        thread_id: str | None = None,
+        run_id: str | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+        drive: bool = True,
+        config: RunnableConfig | None = None,
+        context: Any = None,
+    ) -> RunOutcome:
+        """Run the graph durably and return where it comes to; attach when ``run_id`` exists.
+
+        The outcome's status is ``complete`` (with ``output``), ``interrupted`` (with
+        ``interrupts``) or ``paused``. Raises DurableInvocationError with the run's code and, where
+        it was raised in this process, the original exception as ``__cause__``.
+        """
+        started = await self.start(
+            input,
+            thread_id=thread_id,
+            run_id=run_id,
+            idempotency_key=idempotency_key,
+            config=config,
+            context=context,
+        )
+        if config is not None:
+            self._executor.configs[started] = call_config(config, config)
+        return await self.client.result(self.name, started, timeout=timeout, drive=drive)
+
+    async def answer(
+        self,
+        run_id: str,
+        answers: Mapping[str, Any],
+        *,
+        timeout: float | None = None,
+        drive: bool = True,
+    ) -> RunOutcome:
+        """Record answers by interrupt id, drive the run on, and return where it comes to.
+
+        Raises InterruptNotFoundError, InterruptConflictError, InvalidAnswerError, and what
+        ``run_and_await`` raises. An answer is kept once it is recorded, whatever happens next.
+        """
+        for interrupt_id, value in answers.items():
+            await self.client.answer(self.name, run_id, interrupt_id, value)
+        return await self.client.result(self.name, run_id, timeout=timeout, drive=drive)
+
+    async def pause(self, run_id: str, *, reason: str = "") -> None:
+        """Ask a run to stop before its next node."""
+        await self.client.pause(self.name, run_id, reason=reason)
+
+    async def resume(self, run_id: str, *, reason: str = "") -> None:
+        """Let a paused run go on; await it with ``run_and_await`` or ``client.result``."""
+        await self.client.resume(self.name, run_id, reason=reason)
+
+    async def cancel(self, run_id: str, *, reason: str = "") -> None:
+        """Ask a run to end; no node starts after it."""
+        await self.client.cancel(self.name, run_id, reason=reason)
+
+    async def runs(
+        self,
+        status: RunStatus | str | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> RunPage:
+        """Return a page of this agent's runs, newest first."""
+        return await self.client.list(self.name, status, limit, cursor)
+
+
+def call_config(full: RunnableConfig, given: RunnableConfig | None) -> dict[str, Any]:
+    """Return what a call's config adds in this process: callbacks, tags, all of configurable."""
+    config = dict(full)
+    config.pop("run_id", None)
+    if not (given or {}).get("recursion_limit"):
+        config.pop("recursion_limit", None)
+    return config

@@ -1,0 +1,81 @@
+"""Notices that an object in a list was changed in place since it was recorded.
+
+Owns the watch kept on each recorded object. LangGraph persists such changes when the channel is
+written, so an identity cache alone would lose them; encoding every object anew at every step would
+cost the square of the conversation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from operator import is_
+from typing import Any, Final
+
+from pydantic import BaseModel
+
+__all__ = ["FIXED", "OPAQUE", "Watch", "certainly_same", "probably_same", "watch"]
+
+IMMUTABLE: Final = frozenset({str, bytes, int, float, bool, type(None), complex})
+TEXTS: Final = frozenset({str, type(None)})
+EMPTIES: Final[dict[type[Any], Any]] = {dict: {}, list: []}
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """A copy of an object's attributes.
+
+    ``simple`` when all are strings, None or empty containers: then an equal copy proves that the
+    object is unchanged, and the copy holds containers of its own.
+    """
+
+    copy: dict[str, Any]
+    simple: bool
+    model: bool
+
+
+FIXED: Final = Watch({}, simple=True, model=False)
+"""The watch on a value that cannot change."""
+
+OPAQUE: Final = Watch({}, simple=False, model=False)
+"""The watch on a value that can change in ways not looked at."""
+
+
+def watch(value: Any) -> Watch:
+    """Return the watch to keep on a value that was just recorded."""
+    kind = type(value)
+    if kind in IMMUTABLE:
+        return FIXED
+    state = value if kind is dict else getattr(value, "__dict__", None)
+    if type(state) is not dict:
+        return OPAQUE
+    model = isinstance(value, BaseModel)
+    if model and (value.__pydantic_extra__ or value.__pydantic_private__):
+        return Watch(dict(state), simple=False, model=True)
+    copy: dict[str, Any] = {}
+    for name, item in state.items():
+        kind = type(item)
+        if kind in TEXTS:
+            copy[name] = item
+        elif not item and kind in EMPTIES:
+            copy[name] = EMPTIES[kind]
+        else:
+            return Watch(dict(state), simple=False, model=model)
+    return Watch(copy, simple=True, model=model)
+
+
+def certainly_same(value: Any, kept: Watch) -> bool:
+    """Return whether the value provably has not changed; False means: encode it and see."""
+    if kept is FIXED:
+        return True
+    if not kept.simple:
+        return False
+    state = value if type(value) is dict else value.__dict__
+    return bool(state == kept.copy) and not (kept.model and value.__pydantic_extra__)
+
+
+def probably_same(value: Any, kept: Watch) -> bool:
+    """Return False when one of the value's attributes is another object than it was."""
+    if kept.simple or kept is OPAQUE:
+        return kept is OPAQUE or certainly_same(value, kept)
+    state = value if type(value) is dict else value.__dict__
+    return state.keys() == kept.copy.keys() and all(map(is_, state.values(), kept.copy.values()))
