@@ -2,8 +2,8 @@
 
 Owns the place in the journal (``seq``), the fencing ``epoch``, the lease deadline and the order of
 writes. One append is under way at a time; what is submitted meanwhile goes into the next one
-together. After a lost lease or an unknown outcome nothing more is written. Callable from any thread,
-since a graph's nodes may run in threads; must never run user code.
+together. After a lost lease or an unknown outcome nothing more is written. Callable from any
+thread, since a graph's nodes may run in threads; must never run user code.
 """
 
 from __future__ import annotations
@@ -187,7 +187,7 @@ class Attempt:
                 kind = LeaseLost if ended else EventRefused
                 return self._abort(kind(f"the store refused events of run {self.key}: {reason}"))
 
-    def _acknowledge(self, seq: int, controls: Controls, written: bool = True) -> list[_Write]:
+    def _acknowledge(self, seq: int, controls: Controls, *, written: bool = True) -> list[_Write]:
         with self._lock:
             done, self._in_flight = self._in_flight, []
             self.seq = seq

@@ -21,7 +21,7 @@ _loop: asyncio.AbstractEventLoop | None = None
 
 def background_loop() -> asyncio.AbstractEventLoop:
     """Return the loop, starting its daemon thread on first use."""
-    global _loop
+    global _loop  # noqa: PLW0603 (one loop a process)
     with _lock:
         if _loop is None or _loop.is_closed():
             _loop = asyncio.new_event_loop()

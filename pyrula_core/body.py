@@ -12,7 +12,14 @@ from typing import Any, Final
 
 from pyrula_core.attempt import Attempt
 from pyrula_core.context import Context
-from pyrula_core.control import Abandoned, CancelRequested, ContinueAsNew, RunStop, Suspended
+from pyrula_core.control import (
+    Abandoned,
+    CancelRequested,
+    ContinueAsNew,
+    PauseRequested,
+    RunStop,
+    Suspended,
+)
 from pyrula_core.delivery import Delivery
 from pyrula_core.endings import (
     Cancelled,
@@ -41,6 +48,7 @@ __all__ = ["BodyExecutor", "failure_of"]
 
 # How long a stopped body may take over its ``finally`` blocks before it is cancelled outright.
 unwind_s: Final = 10.0
+
 
 class BodyExecutor:
     """Executes ``async def body(ctx, *args)``."""
@@ -85,6 +93,13 @@ class BodyExecutor:
         """Wait for the body; one that was stopped gets ``unwind_s`` for its ``finally`` blocks."""
         waited = {task, delivery.stopping}
         await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+        match delivery.stopped:
+            case PauseRequested():
+                await delivery.steps_ended()
+            case CancelRequested():
+                await delivery.steps_ended(unwind_s)
+            case _:
+                pass
         if not task.done():
             await asyncio.wait({task}, timeout=unwind_s)
             await unwind({task})

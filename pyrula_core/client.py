@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import Any, Final
 
 from pyrula_core.codec import encode
@@ -19,16 +18,11 @@ from pyrula_core.errors import (
     ContinuationChainError,
     DurableInvocationError,
     DurableInvocationTimeout,
-    InterruptConflictError,
-    InterruptNotFoundError,
     RunConflictError,
-    RunFinishedError,
-    RunNotFoundError,
-    RunNotWaitingError,
     StoreUnavailable,
 )
 from pyrula_core.events import Event, EventType
-from pyrula_core.machine import RunState, fold
+from pyrula_core.machine import fold
 from pyrula_core.model import (
     RunKey,
     RunOutcome,
@@ -39,23 +33,16 @@ from pyrula_core.model import (
 )
 from pyrula_core.ports import (
     Claimed,
-    Clock,
     Create,
-    Duplicate,
-    Ended,
-    Entropy,
     Exists,
     Head,
     ListRuns,
-    Missing,
-    Post,
     RunPage,
     Store,
 )
 from pyrula_core.registry import REGISTRY, Definition, Registry
-from pyrula_core.schema import check_answer
+from pyrula_core.steering import Steering
 from pyrula_core.stores import open_store
-from pyrula_core.values import JSON_CODEC, ValueCodec
 from pyrula_core.views import outcome_view, run_view
 
 __all__ = ["Client"]
@@ -66,7 +53,7 @@ poll_longest_s: Final = 0.5
 chain_length_max: Final = 1000
 
 
-class Client:
+class Client(Steering):
     """A caller's hands on the runs of one store.
 
     ``store`` is a Store or its URL. Runs whose name is registered in this process can be driven by
@@ -80,21 +67,11 @@ class Client:
         registry: Registry = REGISTRY,
         engine: Engine | None = None,
     ) -> None:
-        opened = open_store(store) if store is None or isinstance(store, str) else store
-        self.engine = engine or Engine(opened, registry)
-        self.store: Store = self.engine.store
-        self.registry = self.engine.registry
+        if engine is None:
+            opened = open_store(store) if store is None or isinstance(store, str) else store
+            engine = Engine(opened, registry)
+        super().__init__(engine)
         self._driving: dict[RunKey, asyncio.Task[Ending | None]] = {}
-
-    @property
-    def clock(self) -> Clock:
-        """Where this client's times come from."""
-        return self.engine.clock
-
-    @property
-    def entropy(self) -> Entropy:
-        """Where this client's ids come from."""
-        return self.engine.entropy
 
     # --- starting and awaiting ------------------------------------------------------------------
 
@@ -221,7 +198,7 @@ class Client:
                 error = ending.error
 
     def _due(self, row: RunRow) -> bool:
-        """True when a waiting run's time has come."""
+        """Tell whether a waiting run is due."""
         waiting = row.shown_status is RunStatus.WAITING and row.wake_at is not None
         return waiting and (row.wake_at or 0.0) <= self.clock.time()
 
@@ -242,7 +219,7 @@ class Client:
                 return None
             task = asyncio.create_task(self._claim_and_drive(row.key), name=f"drive {row.key}")
             self._driving[row.key] = task
-            task.add_done_callback(lambda done: self._driving.pop(row.key, None))
+            task.add_done_callback(lambda _: self._driving.pop(row.key, None))
         return await asyncio.shield(task)
 
     async def _claim_and_drive(self, key: RunKey) -> Ending | None:
@@ -285,24 +262,7 @@ class Client:
         except DurableInvocationError as failure:
             raise failure from error
 
-    def codecs_of(self, row: RunRow) -> tuple[ValueCodec, ValueCodec]:
-        """Return the codecs of a run's values and of its output, as far as they are known here."""
-        definition = self.registry.find(row.key.name, row.version)
-        if definition is None:
-            return JSON_CODEC, JSON_CODEC
-        return definition.input_codec, definition.output_codec
-
     # --- looking --------------------------------------------------------------------------------
-
-    async def head(self, key: RunKey) -> RunRow:
-        """Return a run's row; raises RunNotFoundError."""
-        row = await self.store.call(Head(key))
-        if row is None:
-            raise RunNotFoundError(
-                f"there is no run {key} in {self.store.url}",
-                hint="Check name, run id and store; 'pyrula runs list' shows what is there",
-            )
-        return row
 
     async def describe(self, name: str, run_id: str) -> RunView:
         """Return a run's status, error, open interrupts and counts; raises RunNotFoundError."""
@@ -332,116 +292,3 @@ class Client:
         return await self.store.call(
             ListRuns(name=name, statuses=statuses, limit=limit, cursor=cursor)
         )
-
-    # --- steering -------------------------------------------------------------------------------
-
-    async def signal(
-        self, name: str, run_id: str, signal: str, value: Any = None, *, dedupe: str | None = None
-    ) -> None:
-        """Send a signal; the same ``dedupe`` id sent again changes nothing.
-
-        Raises RunNotFoundError, RunFinishedError, ResultNotSerializable.
-        """
-        event = Event(EventType.SIGNAL_RECEIVED, {"name": signal}, JSON_CODEC.encode(value))
-        guard = None if dedupe is None else f"signal:{dedupe}"
-        await self.post(RunKey(name, run_id), [event], wake=True, guard=guard)
-
-    async def pause(self, name: str, run_id: str, *, reason: str = "") -> None:
-        """Ask a run to stop at its next durable boundary and stay until it is resumed."""
-        event = Event(EventType.RUN_PAUSED, {"reason": reason})
-        await self.post(RunKey(name, run_id), [event], pause=True)
-
-    async def resume(self, name: str, run_id: str, *, reason: str = "") -> None:
-        """Let a paused run go on; raises RunNotWaitingError when it is not paused."""
-        key = RunKey(name, run_id)
-        if not (await self.head(key)).controls.pause:
-            await self._refuse_ended(key)
-            raise RunNotWaitingError(
-                f"run {key} is not paused", hint="To answer a question, use client.answer"
-            )
-        event = Event(EventType.RUN_RESUMED, {"reason": reason})
-        await self.post(key, [event], wake=True, pause=False)
-
-    async def cancel(self, name: str, run_id: str, *, reason: str = "") -> None:
-        """Ask a run to end; no new step starts after it. A run that nobody holds ends at once.
-
-        Cancelling a cancelled run changes nothing; raises RunFinishedError for one that ended
-        otherwise.
-        """
-        key = RunKey(name, run_id)
-        if (await self.head(key)).status is RunStatus.CANCELLED:
-            return
-        event = Event(EventType.RUN_CANCEL_REQUESTED, {"reason": reason})
-        await self.post(key, [event], wake=True, cancel=True)
-        await self._claim_and_drive(key)
-
-    async def _refuse_ended(self, key: RunKey) -> None:
-        row = await self.head(key)
-        if row.status.ended:
-            raise finished(row)
-
-    async def post(self, key: RunKey, events: Sequence[Event], **options: Any) -> bool:
-        """Add events from outside to a live run; False when ``guard`` says it was done before.
-
-        Raises RunNotFoundError or RunFinishedError.
-        """
-        now = self.clock.time()
-        bodies = tuple(encode(replace(event, at=now)) for event in events)
-        answer = await self.store.call(Post(key, bodies, **options))
-        if isinstance(answer, Missing):
-            await self.head(key)
-        if isinstance(answer, Ended):
-            raise finished(answer.row)
-        return not isinstance(answer, Duplicate)
-
-    async def answer(self, name: str, run_id: str, interrupt_id: str, value: Any) -> None:
-        """Answer an open question; the run goes on with it when it is driven next.
-
-        The same answer again changes nothing. Raises InterruptNotFoundError for a question that
-        was never asked, InterruptConflictError for another answer than the recorded one,
-        InvalidAnswerError when the value does not fit the question's schema, RunFinishedError.
-        """
-        key = RunKey(name, run_id)
-        row = await self.head(key)
-        codec = self.codecs_of(row)[0]
-        state = fold(await read_history(self.store, key))
-        question = state.questions.get(interrupt_id)
-        if question is None:
-            raise unknown_question(key, interrupt_id, state)
-        payload = codec.encode(value)
-        if question.answered:
-            if question.answer == payload:
-                return
-            raise answered_otherwise(key, interrupt_id)
-        if question.closed or row.status.ended:
-            raise finished(row)
-        check_answer(value, question.fields.get("response_schema"), interrupt_id)
-        event = Event(EventType.INTERRUPT_ANSWERED, {"id": interrupt_id}, payload)
-        guard = f"answer:{interrupt_id}:{question.opened_at!r}"
-        if not await self.post(key, [event], wake=True, guard=guard):
-            await self.answer(name, run_id, interrupt_id, value)
-
-
-def finished(row: RunRow) -> RunFinishedError:
-    """Return the error for what a finished run can no longer take."""
-    return RunFinishedError(
-        f"run {row.key} has ended as {row.status}",
-        hint="Start a new run, or use client.retry for a failed one",
-    )
-
-
-def unknown_question(key: RunKey, interrupt_id: str, state: RunState) -> InterruptNotFoundError:
-    """Return the error that lists the questions that are open instead."""
-    listed = ", ".join(repr(question.id) for question in state.open_questions) or "none"
-    return InterruptNotFoundError(
-        f"run {key} never asked a question with id {interrupt_id!r} (open: {listed})",
-        hint="Take the id from the outcome's interrupts or from client.describe",
-    )
-
-
-def answered_otherwise(key: RunKey, interrupt_id: str) -> InterruptConflictError:
-    """Return the error for a second, different answer."""
-    return InterruptConflictError(
-        f"question {interrupt_id!r} of run {key} has been answered with another value",
-        hint="The first answer counts; see client.history for it",
-    )

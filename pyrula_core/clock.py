@@ -25,9 +25,9 @@ class SystemEntropy:
     """The machine's randomness."""
 
     def random(self) -> float:
-        """A float in [0, 1)."""
+        """Return a float in [0, 1)."""
         return random.random()
 
     def token(self) -> str:
-        """A fresh random id of 32 hex digits."""
+        """Return a fresh random id of 32 hex digits."""
         return uuid.uuid4().hex

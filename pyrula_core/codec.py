@@ -58,7 +58,7 @@ def encode(event: Event) -> bytes:
         body = b"".join((head, fields, bytes((len(codec),)), codec, event.payload.body))
     if len(body) > event_bytes_max:
         raise PayloadTooLarge(
-            f"event {event.type} is {len(body)} bytes, more than the {event_bytes_max} one may have",
+            f"event {event.type} has {len(body)} bytes; one may have {event_bytes_max}",
             hint="Store the value elsewhere and record a reference to it",
         )
     return body

@@ -18,7 +18,7 @@ from typing import Any
 
 from pyrula_core.attempt import Attempt
 from pyrula_core.control import ContinueAsNew
-from pyrula_core.delivery import Delivery, Wait
+from pyrula_core.delivery import Delivery
 from pyrula_core.events import Event, EventType
 from pyrula_core.model import RunKey
 from pyrula_core.ports import Entropy
@@ -33,6 +33,7 @@ from pyrula_core.steps import (
 )
 from pyrula_core.substeps import RUN
 from pyrula_core.values import JSON_CODEC
+from pyrula_core.waits import Wait
 
 __all__ = ["Context", "Scope", "current_scope", "interrupt_id"]
 
@@ -220,7 +221,7 @@ class Context:
             if call.announced:
                 await self._announce(call, request, begun)
             event = await self._run(call, request, scope)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 (the step's outcome, whatever it is)
             event, seen = failed(request, error)
             self.failures.append((seen, event))
             await self._delivery.commit(request.key, event, held=True)
@@ -252,7 +253,7 @@ class Context:
             SCOPE.reset(token)
 
     def _between_attempts(self, inside: Scope, request: Request) -> None:
-        """The next attempt asks for its sub-steps anew, and is served those that are recorded."""
+        """Let the next attempt ask for its sub-steps anew; it is served those recorded."""
         self._delivery.check_stopped()
         self._delivery.check_held()
         inside.names = ScopeNames().inside(request.key)
@@ -342,5 +343,5 @@ class Context:
         return Wait(key, "interrupt", opened)
 
     async def continue_as_new(self, *args: Any) -> None:
-        """End this run and go on as a new one of the same name with ``args`` and a fresh journal."""
+        """End this run and go on as a new one with ``args`` and a fresh journal."""
         raise ContinueAsNew(JSON_CODEC.encode(list(args)))

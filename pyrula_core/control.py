@@ -43,4 +43,4 @@ class ContinueAsNew(RunStop):
 
 
 class Abandoned(RunStop):
-    """This attempt may write nothing more: its lease, its store or its journal is gone."""
+    """The attempt may write nothing more: its lease, its store or its journal is gone."""

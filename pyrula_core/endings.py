@@ -39,7 +39,7 @@ SPEAKING: Final = frozenset(
 
 
 def run_code(error: BaseException, kind: RunKind) -> str:
-    """Return the code of a run that ``error`` ended: its own where it says more, else the kind's."""
+    """Return the code of a run that ``error`` ended: its own where it says more."""
     own = error.code if isinstance(error, PyrulaError) else ""
     if own in SPEAKING:
         return own

@@ -31,6 +31,7 @@ from pyrula_core.failure import capture
 from pyrula_core.lease import LeaseKeeper, shared_keeper
 from pyrula_core.machine import RunState, fold
 from pyrula_core.model import RunKey, RunRow, RunStatus
+from pyrula_core.owners import is_dead, this_process
 from pyrula_core.ports import (
     Claim,
     Claimed,
@@ -67,13 +68,19 @@ class Engine:
     clock: Clock = field(default_factory=SystemClock)
     entropy: Entropy = field(default_factory=SystemEntropy)
     keeper: LeaseKeeper | None = field(default_factory=shared_keeper)
-    owner: str = field(default_factory=lambda: f"inline-{SystemEntropy().token()[:12]}")
+    owner: str = field(default_factory=this_process)
     lease_ttl: float = lease_ttl_s
     max_retries: int = orphan_budget
 
     async def claim(self, key: RunKey) -> Claimed | NotClaimable:
-        """Try to become the owner of one run."""
-        return await self.store.call(self.claim_op(key=key))
+        """Try to become the owner of one run; one whose owner is known to be dead is taken over."""
+        answer = await self.store.call(self.claim_op(key=key))
+        if isinstance(answer, Claimed) or answer.row is None:
+            return answer
+        held_by = answer.row.owner
+        if answer.row.status is not RunStatus.RUNNING or held_by is None or not is_dead(held_by):
+            return answer
+        return await self.store.call(replace(self.claim_op(key=key), dead_owner=held_by))
 
     def claim_op(self, key: RunKey | None = None) -> Claim:
         """Return the operation that claims ``key``, or any run this process can serve."""
@@ -227,13 +234,13 @@ def closing(
             fields: dict[str, Any] = {"code": code, "failure": failure, "detail": detail}
             if user_code is not None:
                 fields["user_code"] = user_code
-            patch = Patch(RunStatus.ERROR, True, None, code, user_code)
+            patch = Patch(RunStatus.ERROR, release=True, error_code=code, user_code=user_code)
             return Event(EventType.RUN_ERROR, fields), patch, ()
         case Cancelled(_, records):
-            patch = Patch(RunStatus.CANCELLED, True, None, "cancelled")
+            patch = Patch(RunStatus.CANCELLED, release=True, error_code="cancelled")
             return Event(EventType.RUN_CANCELLED), patch, records
         case Continued(_, _, run_id):
-            patch = Patch(RunStatus.CONTINUED, True)
+            patch = Patch(RunStatus.CONTINUED, release=True)
             return Event(EventType.RUN_CONTINUED, {"run_id": run_id}), patch, ()
         case Waiting():
             return None, Patch(status=RunStatus.QUEUED, release=True), ()

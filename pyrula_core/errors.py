@@ -45,8 +45,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
+
+from pyrula_core.user_code import check_user_code
 
 __all__ = [
     "CallerError",
@@ -88,25 +89,7 @@ __all__ = [
     "UpdateError",
     "UpdateRejected",
     "UpdateTimeout",
-    "check_user_code",
 ]
-
-USER_CODE_PATTERN = re.compile(r"[A-Za-z0-9_.:\-]{1,64}")
-
-
-def check_user_code(code: str | None) -> str | None:
-    """Return ``code`` unchanged, or raise ValueError when it is not a legal user code.
-
-    A user code is 1 to 64 of letters, digits and ``_ . : -``; it is stored and shown at every
-    capture level, so it must not be able to carry anything else.
-    """
-    if code is None:
-        return None
-    if type(code) is not str or not USER_CODE_PATTERN.fullmatch(code):
-        raise ValueError(
-            f"code={code!r} is not a legal code: use 1 to 64 of letters, digits and '_ . : -'"
-        )
-    return code
 
 
 class PyrulaError(Exception):
@@ -229,10 +212,7 @@ class NondeterminismError(CodeError):
         self.recorded = recorded
         self.asked = asked
         self.seq = seq
-        hint = (
-            "Restore the code this run was started with, or give the new code a new version "
-            "and let this run finish on the old one"
-        )
+        hint = "Restore the code this run was started with, or give the new code a new version"
         super().__init__(message, hint=hint)
 
 
@@ -297,7 +277,7 @@ class ChildWorkflowError(CodeError):
 
 
 class _Classified(CodeError):
-    """Shared shape of the three classes with which a step states its own retry class."""
+    """A failure that states its own retry class."""
 
     def __init__(self, message: str = "", *, code: str | None = None) -> None:
         self.user_code = check_user_code(code)

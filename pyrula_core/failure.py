@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from traceback import format_exception
 from typing import Any, Final, TypeVar
 
-from pyrula_core.errors import PyrulaError, RecordedError, check_user_code
+from pyrula_core.errors import PyrulaError, RecordedError
 from pyrula_core.failure_state import (
     Json,
     NotPlain,
@@ -27,6 +27,7 @@ from pyrula_core.failure_state import (
     native,
     own_dict,
 )
+from pyrula_core.user_code import check_user_code
 
 __all__ = ["Cause", "FailureRecord", "capture", "chain_of", "notes_of", "state_of", "text_of"]
 

@@ -96,7 +96,7 @@ _shared_lock = threading.Lock()
 
 def shared_keeper() -> LeaseKeeper:
     """Return this process's keeper."""
-    global _shared
+    global _shared  # noqa: PLW0603 (one keeper a process)
     with _shared_lock:
         if _shared is None:
             _shared = LeaseKeeper()

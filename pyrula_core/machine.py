@@ -137,7 +137,7 @@ class RunState:
 
 
 def fold(events: Iterable[Event]) -> RunState:
-    """Return what a whole journal says of its run; raises JournalError on a gap or a wrong order."""
+    """Return what a journal says of its run; raises JournalError on a gap or a wrong order."""
     state = RunState()
     for event in events:
         state.apply(event)

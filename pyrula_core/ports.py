@@ -18,12 +18,25 @@ Stores never look inside an event. What they must know of one comes beside it, i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar, runtime_checkable
+from typing import Protocol, TypeVar, runtime_checkable
 
 from pyrula_core.model import Controls, Durability, RunKey, RunKind, RunRow, RunStatus
+from pyrula_core.operations import (
+    Appended,
+    Fenced,
+    Frame,
+    ListPartitions,
+    Op,
+    ReadRecords,
+    Record,
+    RecordRange,
+    Records,
+    ScanRecords,
+    WriteRecords,
+)
 
 __all__ = [
     "Append",
@@ -60,6 +73,7 @@ __all__ = [
     "ReadRecords",
     "Record",
     "RecordRange",
+    "Records",
     "Refused",
     "Renew",
     "Renewed",
@@ -69,84 +83,7 @@ __all__ = [
     "WriteRecords",
 ]
 
-R_co = TypeVar("R_co", covariant=True)
 R = TypeVar("R")
-
-Frame = tuple[int, bytes]
-"""A stored event: its sequence number and its sealed frame (see ``pyrula_core.codec``)."""
-
-
-class Op(Generic[R_co]):
-    """An operation on a store; the type parameter is what it answers."""
-
-    __slots__ = ()
-
-
-# --- records: ordered keys and values beside a journal, in the same transaction -----------------
-
-
-@dataclass(frozen=True, slots=True)
-class Record:
-    """One key of a partition and its value; a value of None deletes the key."""
-
-    key: bytes
-    value: bytes | None
-
-
-@dataclass(frozen=True, slots=True)
-class RecordRange:
-    """Deletes every key ``start <= key < end`` of a partition."""
-
-    start: bytes
-    end: bytes
-
-
-Records = Sequence[Record | RecordRange]
-
-
-@dataclass(frozen=True, slots=True)
-class WriteRecords(Op["Appended | Fenced"]):
-    """Apply records to a partition in order, in one transaction.
-
-    With ``fence``, the write is refused as ``Fenced`` unless that run's epoch is still ``epoch``.
-    """
-
-    partition: str
-    records: Records
-    fence: RunKey | None = None
-    epoch: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class ReadRecords(Op["tuple[bytes | None, ...]"]):
-    """Answer the values of ``keys`` of a partition, None where a key is absent."""
-
-    partition: str
-    keys: tuple[bytes, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ScanRecords(Op["tuple[tuple[bytes, bytes], ...]"]):
-    """Answer keys and values ``start <= key < end`` in bytewise order, ``limit`` at most.
-
-    ``limit`` None means all; ``reverse`` starts at the end.
-    """
-
-    partition: str
-    start: bytes
-    end: bytes
-    limit: int | None = None
-    reverse: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class ListPartitions(Op["tuple[str, ...]"]):
-    """Answer, in order, the partitions that hold at least one record and start with ``prefix``."""
-
-    prefix: str = ""
-
-
-# --- runs ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,27 +151,12 @@ class Append(Op["AppendResult"]):
 
 
 @dataclass(frozen=True, slots=True)
-class Appended:
-    """The events are durable; ``seq`` is now the last one's number."""
-
-    seq: int
-    controls: Controls
-
-
-@dataclass(frozen=True, slots=True)
 class Conflict:
     """The journal has moved on: ``tail`` holds every event after ``expected_seq``."""
 
     seq: int
     tail: tuple[Frame, ...]
     controls: Controls
-
-
-@dataclass(frozen=True, slots=True)
-class Fenced:
-    """Another epoch holds the run, or nobody does; the caller may write nothing more."""
-
-    epoch: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,7 +223,8 @@ class Claim(Op["ClaimResult"]):
     With ``key``, that run; else the claimable run that has waited longest among ``serves``, pairs
     of name and version (an empty version serves every one). Claimable: queued and not paused (or
     cancelled), waiting with ``wake_at`` reached, running with its lease run out. In the last case
-    ``orphaned`` is appended before ``claimed``, since the former owner is gone.
+    ``orphaned`` is appended before ``claimed``, since the former owner is gone. ``dead_owner``,
+    with ``key``, names an owner that the caller knows to be dead: its lease counts as run out.
     """
 
     owner: str
@@ -310,6 +233,7 @@ class Claim(Op["ClaimResult"]):
     orphaned: bytes
     key: RunKey | None = None
     serves: frozenset[tuple[str, str]] = frozenset()
+    dead_owner: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -458,9 +382,9 @@ class Entropy(Protocol):
     """Where randomness and ids come from."""
 
     def random(self) -> float:
-        """A float in [0, 1)."""
+        """Return a float in [0, 1)."""
         ...
 
     def token(self) -> str:
-        """A fresh random id of 32 hex digits."""
+        """Return a fresh random id of 32 hex digits."""
         ...

@@ -87,7 +87,7 @@ class ScopeNames:
 
 
 class Recording:
-    """A journal, indexed: ``ordered`` holds its completions and signals as they are to be served."""
+    """A journal, indexed: ``ordered`` holds completions and signals as they are to be served."""
 
     def __init__(self, events: Iterable[Event] = ()) -> None:
         self.ordered: list[tuple[str | None, Event]] = []
@@ -167,7 +167,7 @@ class Recording:
         raise differs(request, describe(recorded, kind), recorded.seq)
 
     def _check_place(self, request: Request) -> None:
-        """A scope asks one thing at a time: what it recorded comes before anything new."""
+        """Check that the scope asks nothing new before what it recorded: it asks one at a time."""
         for key in self._unasked.get(scope_of(request.key), ()):
             recorded = self.completed.get(key) or self.intents[key]
             kind = COMPLETIONS.get(recorded.type) or INTENTS[recorded.type]

@@ -166,7 +166,7 @@ class NodeRun:
                 boundary=self._attempt.check_held,
                 request=request,
             )
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 (the step's outcome, whatever it is)
             event, seen = failed(request, error)
             self._records.done[request.key] = event
             self.held.append(event)
@@ -220,4 +220,3 @@ def drive_sync(work: Any) -> Any:
     except RuntimeError:
         return asyncio.run(work)
     return run_sync(work)
-

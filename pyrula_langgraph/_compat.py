@@ -79,7 +79,7 @@ __all__ = [
 
 
 def reset_child_counters(configurable: Mapping[str, Any]) -> None:
-    """Number a node's children from the start again, as its next attempt will.
+    """Reset the numbering of a node's children, as its next attempt counts them anew.
 
     LangGraph resets only its interrupt counter between attempts of a node, so children that had
     finished in an earlier attempt would get other ids and run twice.
@@ -88,7 +88,7 @@ def reset_child_counters(configurable: Mapping[str, Any]) -> None:
     for name in ("call_counter", "subgraph_counter"):
         counter: Any = getattr(scratchpad, name, None)
         if hasattr(counter, "_counter"):
-            counter._counter = None
+            counter._counter = None  # noqa: SLF001
 
 
 def swallowed_interrupt(configurable: Mapping[str, Any]) -> bool:

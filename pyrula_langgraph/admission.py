@@ -12,8 +12,7 @@ from typing import Any, Final, Literal
 from langgraph.types import Command
 
 from pyrula_core import Client, DurableInvocationError, RunNotWaitingError
-from pyrula_core.engine import read_history
-from pyrula_core.machine import Question, fold
+from pyrula_core.adapter import Question, fold, read_history
 from pyrula_core.model import RunKey, RunRow, RunStatus
 from pyrula_core.ports import ListRuns
 from pyrula_langgraph.errors import GraphUnsupported, ThreadBusy

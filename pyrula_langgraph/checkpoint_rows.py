@@ -12,10 +12,10 @@ Owns the key layout. The saver uses the keys whose first byte is 1 to 4, and no 
 
 from __future__ import annotations
 
+import re
 import zlib
 from dataclasses import dataclass, field
 from typing import Any, Final
-from uuid import UUID
 
 import ormsgpack
 
@@ -46,7 +46,7 @@ CHECKPOINTS: Final = b"\x02"
 BATCHES: Final = b"\x03"
 ELEMENTS: Final = b"\x04"
 UUID_MARK: Final = b"\x00"
-uuid_chars: Final = 36
+CANONICAL_UUID: Final = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 @dataclass(slots=True)
@@ -89,13 +89,8 @@ def pack_text(text: str) -> bytes:
 
 def pack_id(text: str) -> bytes:
     """Return an id in a form that no other id's form starts with; UUIDs take 17 bytes."""
-    if len(text) == uuid_chars:
-        try:
-            packed = UUID(text)
-        except ValueError:
-            return b"\x01" + pack_text(text)
-        if str(packed) == text:
-            return UUID_MARK + packed.bytes
+    if CANONICAL_UUID.fullmatch(text):
+        return UUID_MARK + bytes.fromhex(text.replace("-", ""))
     return b"\x01" + pack_text(text)
 
 
@@ -199,7 +194,8 @@ def unpack_checkpoint(checkpoint_id: str, plain: bytes) -> CheckpointRow:
 def unpack_id(packed: bytes) -> str:
     """Return the id of its packed form."""
     if packed[:1] == UUID_MARK:
-        return str(UUID(bytes=packed[1:17]))
+        text = packed[1:17].hex()
+        return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
     return packed[3:].decode("utf-8", "surrogatepass")
 
 

@@ -14,7 +14,7 @@ from langchain_core.runnables import Runnable, RunnableSequence
 from langgraph.pregel import Pregel
 
 from pyrula_core import RetryPolicy
-from pyrula_core.retry_config import as_policy
+from pyrula_core.adapter import as_policy
 from pyrula_langgraph._compat import PregelNode, RunnableSeq
 from pyrula_langgraph.nodes import DurableNode
 from pyrula_langgraph.options import NodeOptions, options_for

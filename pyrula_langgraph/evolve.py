@@ -29,7 +29,7 @@ from pyrula_langgraph.shapes import (
 __all__ = ["evolve"]
 
 tail_items: Final = 64
-older_items_per_step: Final = 256
+older_items_per_step: Final = 128
 
 
 def evolve(

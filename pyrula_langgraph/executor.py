@@ -17,20 +17,22 @@ from langgraph.errors import GraphBubbleUp
 from langgraph.pregel import Pregel
 from langgraph.types import Command, StateSnapshot
 
-from pyrula_core.attempt import Ack, Attempt
-from pyrula_core.endings import (
+from pyrula_core.adapter import (
+    Ack,
+    Attempt,
     Cancelled,
     Completed,
     Ending,
     Failed,
+    RunState,
     StoodDown,
     Waiting,
+    capture,
+    fold,
     run_code,
 )
 from pyrula_core.errors import StoreError
 from pyrula_core.events import Event, EventType
-from pyrula_core.failure import capture
-from pyrula_core.machine import RunState, fold
 from pyrula_core.model import RunKind, RunStatus
 from pyrula_core.ports import Patch
 from pyrula_langgraph._compat import STRICT_RESUME
@@ -82,7 +84,7 @@ async def run_plan(plan: Plan) -> Returned:
             **plan.options,
         )
         return Returned(value)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001
         # The boundary around the graph: whatever it raises is judged below.
         return Returned(error=error)
     finally:
@@ -151,7 +153,7 @@ class GraphExecutor:
         resume = self.answers_for(snapshot, state)
         if not resume and snapshot.interrupts:
             return await self.suspend(leg, ())  # type: ignore[return-value]
-        if not resume and self.stopped_at(snapshot, state, options):
+        if not resume and self.stopped_at(snapshot, state):
             return await self.suspend(leg, ())  # type: ignore[return-value]
         following: Any = Command(resume=resume) if resume else None
         return Plan(graph, following, config, leg, call_options(options))
@@ -198,9 +200,7 @@ class GraphExecutor:
                 answers[interrupt.id] = self.codec.decode(question.answer)
         return answers
 
-    def stopped_at(
-        self, snapshot: StateSnapshot, state: RunState, options: Mapping[str, Any]
-    ) -> bool:
+    def stopped_at(self, snapshot: StateSnapshot, state: RunState) -> bool:
         """Tell whether the run stands at a static breakpoint that nobody has passed yet."""
         question = state.questions.get(breakpoint_id(snapshot))
         return question is not None and question.open
@@ -240,7 +240,7 @@ class GraphExecutor:
         return Completed(self.codec.encode(value))
 
     def breakpoint_event(self, snapshot: StateSnapshot) -> Event:
-        """Return the question that a static breakpoint stands for: may the run go on?"""
+        """Return the question that a static breakpoint stands for."""
         fields = {
             "key": f"breakpoint/{','.join(snapshot.next)}",
             "id": breakpoint_id(snapshot),

@@ -23,11 +23,20 @@ from pyrula_core import (
     RunOutcome,
     open_store,
 )
-from pyrula_core.background import run_sync
-from pyrula_core.endings import Cancelled, Ending, StoodDown, Waiting
+from pyrula_core.adapter import (
+    REGISTRY,
+    Cancelled,
+    Definition,
+    Ending,
+    Engine,
+    Registry,
+    StoodDown,
+    Waiting,
+    lease_ttl_s,
+    run_sync,
+)
 from pyrula_core.model import RunKey, RunKind, RunStatus
 from pyrula_core.ports import Claimed, RunPage, Store
-from pyrula_core.registry import REGISTRY, Definition, Registry
 from pyrula_langgraph.admission import Admission, OnBusy
 from pyrula_langgraph.clone import durable_clone, node_paths
 from pyrula_langgraph.codec import GraphCodec
@@ -58,6 +67,7 @@ def durable(
     on_busy: OnBusy = "reject",
     configurable: frozenset[str] | set[str] = frozenset(),
     registry: Registry = REGISTRY,
+    lease_ttl: float = lease_ttl_s,
 ) -> DurableGraph:
     """Return ``graph`` made durable, and register it as agent ``name``; the graph is not changed.
 
@@ -66,6 +76,7 @@ def durable(
     an open run on its thread: ``reject`` raises ThreadBusy, ``interrupt`` cancels that run first.
     ``configurable`` names entries of ``config["configurable"]`` to record, so that a process that
     resumes a run has them; all others stay with the caller, since they may hold secrets.
+    ``lease_ttl`` is how long, in seconds, a run stays with a process that is not heard of.
 
     Raises GraphUnsupported for a graph that cannot be wrapped, ValueError for a pattern in
     ``nodes`` that matches no node.
@@ -92,7 +103,7 @@ def durable(
             output_codec=executor.codec,
         )
     )
-    client = Client(opened, registry=registry)
+    client = Client(engine=Engine(opened, registry, lease_ttl=lease_ttl))
     admission = Admission(client, name, on_busy=on_busy, keep=frozenset(configurable))
     return DurableGraph(graph, executor, admission)
 
@@ -124,9 +135,7 @@ class DurableGraph(StateAccess, PregelProtocol[Any, Any, Any, Any]):
 
     # --- as the compiled graph ------------------------------------------------------------------
 
-    async def ainvoke(
-        self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
-    ) -> Any:
+    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
         """Run the graph and return its output, exactly as the compiled graph does.
 
         The call is a run: recorded first, recovered when its process dies. Raises what the graph

@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any
 
-from pyrula_core.endings import Ending
+from pyrula_core.adapter import Ending
 from pyrula_langgraph.executor import UNSET, Plan, Returned, run_plan
 from pyrula_langgraph.leg import LEG
 
@@ -33,8 +33,8 @@ class HandOff:
         self.plan.set_result(plan)
         return await asyncio.wrap_future(self.returned)
 
-    def ended(self, driven: asyncio.Task[Ending]) -> None:
-        """The attempt is over: a caller that still waits for a leg gets none."""
+    def ended(self, _: asyncio.Task[Ending]) -> None:
+        """Note that the attempt is over: a caller that still waits for a leg gets none."""
         if not self.plan.done():
             self.plan.set_result(None)
 

@@ -15,11 +15,9 @@ from typing import Any
 
 from langgraph.runtime import RunControl
 
-from pyrula_core.attempt import Attempt
+from pyrula_core.adapter import Attempt, NodeRun, SubstepRecords, fold
 from pyrula_core.errors import StoreError
 from pyrula_core.events import Event, EventType
-from pyrula_core.machine import fold
-from pyrula_core.substeps import NodeRun, SubstepRecords
 from pyrula_langgraph._compat import (
     CHECKPOINT_NS,
     HANDLER_PATH,

@@ -16,16 +16,16 @@ from pydantic import BaseModel
 __all__ = ["FIXED", "OPAQUE", "Watch", "certainly_same", "probably_same", "watch"]
 
 IMMUTABLE: Final = frozenset({str, bytes, int, float, bool, type(None), complex})
-TEXTS: Final = frozenset({str, type(None)})
-EMPTIES: Final[dict[type[Any], Any]] = {dict: {}, list: []}
+parts_max: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Watch:
     """A copy of an object's attributes.
 
-    ``simple`` when all are strings, None or empty containers: then an equal copy proves that the
-    object is unchanged, and the copy holds containers of its own.
+    ``simple`` when all are plain: scalars, or lists and dicts of plain parts. Then the copy has
+    containers of its own, and as long as it equals the object, the object is unchanged. (A 1 that
+    was made True in place passes for unchanged until everything is verified.)
     """
 
     copy: dict[str, Any]
@@ -40,6 +40,10 @@ OPAQUE: Final = Watch({}, simple=False, model=False)
 """The watch on a value that can change in ways not looked at."""
 
 
+class NotPlain(Exception):
+    """An attribute that cannot be copied cheaply."""
+
+
 def watch(value: Any) -> Watch:
     """Return the watch to keep on a value that was just recorded."""
     kind = type(value)
@@ -51,16 +55,39 @@ def watch(value: Any) -> Watch:
     model = isinstance(value, BaseModel)
     if model and (value.__pydantic_extra__ or value.__pydantic_private__):
         return Watch(dict(state), simple=False, model=True)
+    room = parts_max
     copy: dict[str, Any] = {}
-    for name, item in state.items():
-        kind = type(item)
-        if kind in TEXTS:
-            copy[name] = item
-        elif not item and kind in EMPTIES:
-            copy[name] = EMPTIES[kind]
-        else:
-            return Watch(dict(state), simple=False, model=model)
+    try:
+        for name, item in state.items():
+            if type(item) in IMMUTABLE:
+                copy[name] = item
+            else:
+                copy[name], room = plain_copy(item, room)
+    except NotPlain:
+        return Watch(dict(state), simple=False, model=model)
     return Watch(copy, simple=True, model=model)
+
+
+def plain_copy(value: Any, room: int) -> tuple[Any, int]:
+    """Return a copy of plain containers and how many more parts may be copied."""
+    kind = type(value)
+    if kind in IMMUTABLE:
+        return value, room
+    if room <= 0 or kind not in (dict, list):
+        raise NotPlain
+    room -= len(value)
+    if kind is list:
+        parts: list[Any] = []
+        for item in value:
+            copy, room = plain_copy(item, room)
+            parts.append(copy)
+        return parts, room
+    fields: dict[Any, Any] = {}
+    for key, item in value.items():
+        if type(key) not in IMMUTABLE:
+            raise NotPlain
+        fields[key], room = plain_copy(item, room)
+    return fields, room
 
 
 def certainly_same(value: Any, kept: Watch) -> bool:

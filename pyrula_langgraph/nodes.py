@@ -11,13 +11,13 @@ import logging
 import random
 import time
 from collections.abc import AsyncIterator, Iterator
-from typing import Any
+from typing import Any, Self
 
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.errors import GraphBubbleUp
 
 from pyrula_core import OutcomeUnknown, RetryPolicy
-from pyrula_core.substeps import RUN
+from pyrula_core.adapter import RUN
 from pyrula_langgraph._compat import SEND, reset_child_counters, swallowed_interrupt
 from pyrula_langgraph.errors import InterruptSwallowed
 from pyrula_langgraph.leg import FRAME, LEG, Frame, Leg
@@ -134,7 +134,7 @@ class Passage:
         """The node's structural key."""
         return "" if self.frame is None else self.frame.key
 
-    def __enter__(self) -> Passage:
+    def __enter__(self) -> Self:
         self.leg.check()
         configurable = self.config.get("configurable", {})
         reset_child_counters(configurable)
@@ -144,7 +144,7 @@ class Passage:
         self.tokens = (FRAME.set(self.frame), RUN.set(self.frame.run))
         return self
 
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> bool:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
         FRAME.reset(self.tokens[0])
         RUN.reset(self.tokens[1])
         assert self.frame is not None, "entered before"

@@ -20,7 +20,7 @@ __all__ = ["Known", "Memory", "ThreadMemory"]
 threads_max: Final = 256
 namespaces_max: Final = 64
 digests_max: Final = 200_000
-tasks_max: Final = 4_096
+checkpoints_max: Final = 256
 
 
 @dataclass(slots=True)
@@ -84,7 +84,7 @@ class ThreadMemory:
     def learn_batches(self, ns: str, checkpoint_id: str, tasks: dict[str, int]) -> None:
         """Remember how many batches each task of a checkpoint has."""
         self.batches.setdefault((ns, checkpoint_id), tasks)
-        while len(self.batches) > 1 and sum(map(len, self.batches.values())) > tasks_max:
+        while len(self.batches) > checkpoints_max:
             self.batches.popitem(last=False)
 
 

@@ -28,7 +28,7 @@ from pyrula_langgraph.elements import Elements
 from pyrula_langgraph.evolve import evolve
 from pyrula_langgraph.node_wire import SAME, delta, full
 from pyrula_langgraph.saver_memory import Known
-from pyrula_langgraph.shapes import State
+from pyrula_langgraph.shapes import Seq, State
 
 __all__ = ["Plan", "Task", "changes", "plan_batch", "plan_checkpoint"]
 
@@ -172,7 +172,7 @@ def plan_batch(
     """
     stored = []
     for index, channel, value in kept_writes(writes):
-        old = None if head is None else head.states.get(channel)
+        old = None if head is None else continued(head.states.get(channel), value)
         try:
             stored.append((index, channel, full(evolve(old, value, into), into)))
         except ResultNotSerializable as error:
@@ -180,6 +180,15 @@ def plan_batch(
             raise located(error, channel, value, into, who) from error
     key = batch_key(task.ns, task.checkpoint_id, task.task_id, task.number, task.writer)
     return planned(into, key, pack_batch(BatchRow(task.task_id, task.task_path, stored)), None)
+
+
+def continued(old: State | None, value: Any) -> State | None:
+    """Return the state of a channel that a written value goes on from, else None."""
+    if type(value) is str:
+        return old
+    if type(value) is list and isinstance(old, Seq) and type(old.value) is list:
+        return old if value and old.value and value[0] is old.value[0] else None
+    return None
 
 
 def kept_writes(writes: Sequence[tuple[str, Any]]) -> list[tuple[int, str, Any]]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from typing import Any, Final
 
 import ormsgpack
@@ -22,6 +23,8 @@ from pyrula_langgraph.serde_types import TypeTable, is_flag
 from pyrula_langgraph.serde_wire import Code, depth_max
 
 __all__ = ["loads"]
+
+classes_max: Final = 4_096
 
 DAMAGED: Final = "Nothing was executed. Restore the store from a backup"
 
@@ -81,19 +84,23 @@ class Reading:
     def model(self, body: bytes) -> Any:
         """Return a pydantic model as it was, without validating it again."""
         name, fields, mask, extra, private = self.record(body)
-        kind: Any = self._table.resolve(name, "model")
-        was_set = {field for place, field in enumerate(fields) if mask >> place & 1}
+        kind = self._table.resolve(name, "model")
+        shape = model_shape(kind)
+        was_set = set(fields_set(mask, tuple(fields)))
         fields = self._table.migrated(name, fields)
-        known = kind.model_fields
-        if fields.keys() != known.keys():
+        if tuple(fields) != shape.names:
+            known = shape.fields
             fields = fitted(name, fields, known, lambda field: model_default(known[field]))
-        value = kind.__new__(kind)
+        if extra:
+            was_set.update(extra)
+        elif shape.allows_extra:
+            extra = {}
+        value: Any = object.__new__(kind)
         set_ = object.__setattr__
         set_(value, "__dict__", fields)
-        set_(value, "__pydantic_fields_set__", was_set.union(extra or ()))
-        allows_extra = kind.model_config.get("extra") == "allow"
-        set_(value, "__pydantic_extra__", (extra or {}) if allows_extra else extra)
-        set_(value, "__pydantic_private__", private_of(kind, private))
+        set_(value, "__pydantic_fields_set__", was_set)
+        set_(value, "__pydantic_extra__", extra)
+        set_(value, "__pydantic_private__", private_of(private, shape) if shape.private else None)
         return value
 
     def dataclass(self, body: bytes) -> Any:
@@ -160,8 +167,7 @@ class Reading:
         return SIMPLE_BY_TAG[tag].build(parts)
 
     def exception(self, body: bytes) -> Any:
-        from pyrula_core.failure import FailureRecord
-        from pyrula_core.rebuild import rebuild
+        from pyrula_core.adapter import FailureRecord, rebuild
 
         return rebuild(FailureRecord.from_json(self.record(body)))
 
@@ -203,11 +209,35 @@ def dataclass_default(field: Any) -> Any:
     return PydanticUndefined if field.init else UNSET
 
 
-def private_of(kind: Any, recorded: dict[str, Any] | None) -> dict[str, Any] | None:
+@dataclasses.dataclass(frozen=True, slots=True)
+class ModelShape:
+    """What decoding needs of a pydantic class, looked up once."""
+
+    names: tuple[str, ...]
+    fields: dict[str, Any]
+    private: dict[str, Any]
+    allows_extra: bool
+
+
+@lru_cache(maxsize=classes_max)
+def model_shape(kind: Any) -> ModelShape:
+    """Return the shape of a pydantic class."""
+    fields = dict(kind.model_fields)
+    allows_extra = kind.model_config.get("extra") == "allow"
+    return ModelShape(tuple(fields), fields, dict(kind.__private_attributes__), allows_extra)
+
+
+@lru_cache(maxsize=classes_max)
+def fields_set(mask: int, fields: tuple[str, ...]) -> frozenset[str]:
+    """Return the names of the recorded fields whose bit is set."""
+    return frozenset(field for place, field in enumerate(fields) if mask >> place & 1)
+
+
+def private_of(recorded: dict[str, Any] | None, shape: ModelShape) -> dict[str, Any]:
     """Return a model's private attributes: the recorded ones, else the class's defaults."""
-    if recorded is not None or not kind.__private_attributes__:
+    if recorded is not None:
         return recorded
-    fresh = {name: entry.get_default() for name, entry in kind.__private_attributes__.items()}
+    fresh = {name: entry.get_default() for name, entry in shape.private.items()}
     return {name: value for name, value in fresh.items() if value is not PydanticUndefined}
 
 

@@ -36,6 +36,7 @@ OPTIONS: Final = (
 )
 ATOMS: Final = frozenset({type(None), bool, float, bytes})
 PLAIN: Final = ATOMS | {str, int}
+NATIVE: Final = PLAIN | {list, dict}
 INT_MIN: Final = -(2**63)
 INT_MAX: Final = 2**64 - 1
 
@@ -51,7 +52,7 @@ class Pass(Protocol):
     def pack(self, value: Any) -> bytes: ...
 
 
-Encode = Callable[[Any, Pass], tuple[Code, Any]]
+Encode = Callable[[Any, Pass], tuple[int, Any]]
 
 
 class Writer:
@@ -108,6 +109,8 @@ class FastPass:
         return value
 
     def pack(self, value: Any) -> bytes:
+        if type(value) not in NATIVE:
+            value = self.hook(value)
         return ormsgpack.packb(value, self.hook, OPTIONS)
 
     def hook(self, value: Any) -> ormsgpack.Ext:
@@ -201,21 +204,21 @@ def segment_of(key: Any) -> str:
     return f".{key}" if isinstance(key, str) and key.isidentifier() else f"[{key!r:.60}]"
 
 
-def big_int(value: int, via: Pass) -> tuple[Code, Any]:
+def big_int(value: int, via: Pass) -> tuple[int, Any]:
     del via
     return Code.INT, value.to_bytes(value.bit_length() // 8 + 1, "little", signed=True)
 
 
-def members(code: Code) -> Encode:
+def members(code: int) -> Encode:
     """Return the encoding of sets: sorted by their bytes, so that equal sets have equal bytes."""
 
-    def encode(value: Any, via: Pass) -> tuple[Code, Any]:
+    def encode(value: Any, via: Pass) -> tuple[int, Any]:
         return code, [ormsgpack.Fragment(item) for item in sorted(map(via.pack, value))]
 
     return encode
 
 
-def default_dict(value: defaultdict[Any, Any], via: Pass) -> tuple[Code, Any]:
+def default_dict(value: defaultdict[Any, Any], via: Pass) -> tuple[int, Any]:
     name = FACTORY_NAMES.get(value.default_factory)
     if name is None:
         raise Refusal(
@@ -227,13 +230,13 @@ def default_dict(value: defaultdict[Any, Any], via: Pass) -> tuple[Code, Any]:
 
 
 def simple(tag: str, parts: Callable[[Any], Any]) -> Encode:
-    def encode(value: Any, via: Pass) -> tuple[Code, Any]:
+    def encode(value: Any, via: Pass) -> tuple[int, Any]:
         return Code.SIMPLE, [tag, via.sub(parts(value))]
 
     return encode
 
 
-def secret(value: Any, via: Pass) -> tuple[Code, Any]:
+def secret(value: Any, via: Pass) -> tuple[int, Any]:
     del via
     raise Refusal(
         "a secret is never written in clear: keep it out of the graph's state, pass it through "
@@ -243,7 +246,7 @@ def secret(value: Any, via: Pass) -> tuple[Code, Any]:
 
 
 def plain_class(table: TypeTable) -> Encode:
-    def encode(value: type[Any], via: Pass) -> tuple[Code, Any]:
+    def encode(value: type[Any], via: Pass) -> tuple[int, Any]:
         del via
         name = PLAIN_CLASS_NAMES.get(value)
         return Code.CLASS, [name or table.name_of(value)]
@@ -251,32 +254,35 @@ def plain_class(table: TypeTable) -> Encode:
     return encode
 
 
-def exception(value: BaseException, via: Pass) -> tuple[Code, Any]:
-    from pyrula_core.failure import capture
+def exception(value: BaseException, via: Pass) -> tuple[int, Any]:
+    from pyrula_core.adapter import live
 
-    return Code.EXCEPTION, via.sub(capture(value).to_json())
+    return Code.EXCEPTION, via.sub(live(value)[0].to_json())
 
 
 def model(name: str, kind: Any) -> Encode:
     """Return the encoding of a pydantic model: fields, which were set, extra, private."""
-    fields = kind.model_fields.keys()
+    fields = tuple(kind.model_fields)
+    bits = {field: 1 << place for place, field in enumerate(fields)}
 
-    def encode(value: Any, via: Pass) -> tuple[Code, Any]:
-        state = value.__dict__
-        if state.keys() != fields:
-            state = {name: state[name] for name in fields if name in state}
-        was_set = value.__pydantic_fields_set__
+    def encode(value: Any, via: Pass) -> tuple[int, Any]:
+        state, sub = value.__dict__, via.sub
+        if tuple(state) != fields:
+            state = {field: state[field] for field in fields if field in state}
         mask = 0
-        for place, field in enumerate(state):
-            if field in was_set:
-                mask |= 1 << place
+        if len(state) == len(fields):
+            for field in value.__pydantic_fields_set__:
+                mask |= bits.get(field, 0)
+        else:
+            for place, field in enumerate(state):
+                mask |= (field in value.__pydantic_fields_set__) << place
         extra, private = value.__pydantic_extra__, value.__pydantic_private__
         return Code.MODEL, [
             name,
-            via.sub(state),
-            via.sub(mask),
-            via.sub(extra) if extra else None,
-            via.sub(private) if private else None,
+            sub(state),
+            mask if mask <= INT_MAX else sub(mask),
+            sub(extra) if extra else None,
+            sub(private) if private else None,
         ]
 
     return encode
@@ -292,7 +298,7 @@ def dataclass(name: str, kind: type[Any]) -> Encode:
         if isinstance(value, cached_property)
     }
 
-    def encode(value: Any, via: Pass) -> tuple[Code, Any]:
+    def encode(value: Any, via: Pass) -> tuple[int, Any]:
         state = {field: getattr(value, field) for field in fields if hasattr(value, field)}
         own = getattr(value, "__dict__", {})
         beside = {name: own[name] for name in own if name not in skipped}
@@ -302,7 +308,7 @@ def dataclass(name: str, kind: type[Any]) -> Encode:
 
 
 def named_tuple(name: str, kind: Any) -> Encode:
-    def encode(value: Any, via: Pass) -> tuple[Code, Any]:
+    def encode(value: Any, via: Pass) -> tuple[int, Any]:
         if getattr(value, "__dict__", None):
             raise Refusal("it carries attributes beside its fields", type_path_of(kind))
         return Code.NAMEDTUPLE, [name, via.sub(dict(zip(kind._fields, value, strict=True)))]
@@ -311,7 +317,7 @@ def named_tuple(name: str, kind: Any) -> Encode:
 
 
 def enumeration(name: str, kind: Any) -> Encode:
-    def encode(value: Any, via: Pass) -> tuple[Code, Any]:
+    def encode(value: Any, via: Pass) -> tuple[int, Any]:
         if kind.__members__.get(value.name) is value:
             return Code.ENUM, [name, via.sub(value.name)]
         if not is_flag(kind):
@@ -338,7 +344,7 @@ BARE: Final[dict[type[Any], Callable[[Any], Any]]] = {
 def based(name: str, kind: type[Any]) -> Encode:
     bare = next(strip for base, strip in BARE.items() if issubclass(kind, base))
 
-    def encode(value: Any, via: Pass) -> tuple[Code, Any]:
+    def encode(value: Any, via: Pass) -> tuple[int, Any]:
         beside = getattr(value, "__dict__", None)
         return Code.BASED, [name, via.sub(bare(value)), via.sub(dict(beside)) if beside else None]
 

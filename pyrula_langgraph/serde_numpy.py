@@ -17,7 +17,7 @@ from pyrula_langgraph.serde_wire import Code
 __all__ = ["array", "encoding", "scalar"]
 
 
-def encoding(kind: type[Any]) -> Callable[[Any, Any], tuple[Code, Any]] | None:
+def encoding(kind: type[Any]) -> Callable[[Any, Any], tuple[int, Any]] | None:
     """Return how values of a numpy class are encoded, or None for every other class."""
     numpy: Any = sys.modules.get("numpy")
     if numpy is None or not isinstance(getattr(numpy, "ndarray", None), type):
@@ -41,13 +41,13 @@ def listed(description: Any) -> Any:
     return description
 
 
-def encode_array(value: Any, via: Any) -> tuple[Code, Any]:
+def encode_array(value: Any, via: Any) -> tuple[int, Any]:
     order = "F" if value.flags.f_contiguous and not value.flags.c_contiguous else "C"
     dtype = describe(value.dtype, type(value))
     return Code.ARRAY, [via.sub(dtype), list(value.shape), order, value.tobytes(order)]
 
 
-def encode_scalar(value: Any, via: Any) -> tuple[Code, Any]:
+def encode_scalar(value: Any, via: Any) -> tuple[int, Any]:
     return Code.SCALAR, [via.sub(describe(value.dtype, type(value))), value.tobytes()]
 
 

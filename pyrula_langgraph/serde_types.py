@@ -111,7 +111,7 @@ class TypeTable:
     dataclass, pydantic model, enum or NamedTuple) is allowed when it is met.
     """
 
-    __slots__ = ("_migrations", "_names", "_types", "strict")
+    __slots__ = ("_kinds", "_migrations", "_names", "_types", "strict")
 
     def __init__(
         self,
@@ -124,12 +124,13 @@ class TypeTable:
         self.strict = strict
         self._types = dict(CLOSED_NAMES)
         self._names = {kind: name for name, kind in CLOSED_NAMES.items()}
+        self._kinds = {name: kind_of(kind) for name, kind in CLOSED_NAMES.items()}
         self._migrations = dict(migrations or {})
         for kind in allow:
             self.allow(kind)
         for name, kind in (renamed or {}).items():
             self.allow(kind)
-            self._types[name] = kind
+            self._add(name, kind)
 
     def allow(self, kind: type[Any]) -> None:
         """Allow a class to be written and rebuilt; raises TypeError for what is no data class."""
@@ -141,7 +142,11 @@ class TypeTable:
         if kind not in self._names:
             name = type_path_of(kind)
             self._names[kind] = name
-            self._types[name] = kind
+            self._add(name, kind)
+
+    def _add(self, name: str, kind: type[Any]) -> None:
+        self._types[name] = kind
+        self._kinds[name] = kind_of(kind)
 
     def name_of(self, kind: type[Any]) -> str:
         """Return the stored name of a class; raises Refusal when it may not be written."""
@@ -160,6 +165,8 @@ class TypeTable:
 
     def resolve(self, name: str, expected: Kind) -> type[Any]:
         """Return the class stored under ``name``; raises NotRegisteredError, and never imports."""
+        if self._kinds.get(name) == expected:
+            return self._types[name]
         kind = self._types.get(name)
         if kind is None and not self.strict and expected != "based":
             kind = loaded_type(name)
@@ -178,7 +185,7 @@ class TypeTable:
 
     def migrated(self, name: str, fields: dict[str, Any]) -> dict[str, Any]:
         """Return the recorded fields, passed through the migration registered for ``name``."""
-        migrate = self._migrations.get(name)
+        migrate = self._migrations.get(name) if self._migrations else None
         return fields if migrate is None else migrate(fields)
 
 
@@ -196,16 +203,12 @@ def loaded_type(name: str) -> type[Any] | None:
     """Return the class ``module:qualname`` of a loaded module, reading plain namespaces only."""
     module_name, _, qualname = name.partition(":")
     module = sys.modules.get(module_name)
-    found: Any = module
+    space: Mapping[str, Any] = {} if module is None else vars(module)
+    found: Any = None
     for part in qualname.split("."):
-        space = getattr(found, "__dict__", None) if found is module else class_space(found)
-        found = None if space is None else space.get(part)
+        found = space.get(part)
+        space = found.__dict__ if isinstance(found, type) else {}
     return found if isinstance(found, type) and kind_of(found) is not None else None
-
-
-def class_space(owner: Any) -> Mapping[str, Any] | None:
-    """Return a class's own namespace; members of anything else are never followed."""
-    return owner.__dict__ if isinstance(owner, type) else None
 
 
 def is_flag(kind: type[Any]) -> bool:

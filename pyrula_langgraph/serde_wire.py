@@ -5,7 +5,6 @@ Owns nothing else.
 
 from __future__ import annotations
 
-from enum import IntEnum
 from typing import Final
 
 __all__ = ["FORMAT_VERSION", "Code", "depth_max"]
@@ -14,22 +13,22 @@ FORMAT_VERSION: Final = 1
 depth_max: Final = 100
 
 
-class Code(IntEnum):
-    """What the bytes of a msgpack extension are."""
+class Code:
+    """What the bytes of a msgpack extension are; plain ints, since they are passed for each value."""
 
-    INT = 1
-    TEXT = 2
-    MAP = 3
-    SET = 4
-    FROZENSET = 5
-    SIMPLE = 6
-    DEFAULTDICT = 7
-    MODEL = 8
-    DATACLASS = 9
-    NAMEDTUPLE = 10
-    ENUM = 11
-    BASED = 12
-    CLASS = 13
-    EXCEPTION = 14
-    ARRAY = 15
-    SCALAR = 16
+    INT: Final = 1
+    TEXT: Final = 2
+    MAP: Final = 3
+    SET: Final = 4
+    FROZENSET: Final = 5
+    SIMPLE: Final = 6
+    DEFAULTDICT: Final = 7
+    MODEL: Final = 8
+    DATACLASS: Final = 9
+    NAMEDTUPLE: Final = 10
+    ENUM: Final = 11
+    BASED: Final = 12
+    CLASS: Final = 13
+    EXCEPTION: Final = 14
+    ARRAY: Final = 15
+    SCALAR: Final = 16

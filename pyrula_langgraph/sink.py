@@ -12,10 +12,9 @@ from typing import Any
 from langgraph.constants import START
 from langgraph.types import Interrupt
 
-from pyrula_core.attempt import Ack
+from pyrula_core.adapter import Ack, live
 from pyrula_core.events import Event, EventType, Payload
 from pyrula_core.ports import Record, RecordRange
-from pyrula_core.rebuild import live
 from pyrula_core.values import ValueCodec
 from pyrula_langgraph._compat import (
     ERROR_SOURCE_NODE,
@@ -44,7 +43,8 @@ class AttemptSink:
     def submit(
         self, thread: str, records: Sequence[Record | RecordRange], fact: SaverFact | None
     ) -> Future[None]:
-        """Append the records with the events they stand for."""
+        """Append the records with the events they stand for; the thread is the run's own."""
+        del thread
         done: Future[None] = Future()
         events = self.events_of(fact)
         write = self.leg.attempt.submit(events, records=records)
@@ -89,7 +89,7 @@ class AttemptSink:
         return [*held, Event(EventType.STEP_DONE, fields)]
 
     def forget(self, fact: TaskFact, held: list[Event]) -> None:
-        """The node's failures are being written, and its frame is no longer needed."""
+        """Let go of a node whose failures are being written with its outcome."""
         frame = self.leg.frame_of(fact.task_id)
         if frame is not None:
             del frame.run.held[: len(held)]
@@ -134,9 +134,8 @@ class AttemptSink:
 
     def checkpoint_events(self, fact: CheckpointFact) -> list[Event]:
         """Return a checkpoint's event; the first one of the root tells where the run begins."""
-        if not fact.checkpoint_ns:
-            if self.leg.base_step is None:
-                self.leg.base_step = fact.step
+        if not fact.checkpoint_ns and self.leg.base_step is None:
+            self.leg.base_step = fact.step
         fields: dict[str, Any] = {"checkpoint": fact.checkpoint_id, "step": fact.step}
         if fact.checkpoint_ns:
             outer = self.leg.outer_key(fact.checkpoint_ns.split(NS_SEPARATOR))

@@ -49,13 +49,8 @@ class StoreFront(ABC):
         """
 
     @abstractmethod
-    def enqueue(
-        self, op: Op[R], future: Future[R], loop: asyncio.AbstractEventLoop | None = None
-    ) -> None:
-        """Start an operation that ``at_once`` would not do; its answer resolves ``future``.
-
-        ``loop`` is the running event loop of a caller that awaits.
-        """
+    def enqueue(self, op: Op[R], future: Future[R]) -> None:
+        """Start an operation that ``at_once`` would not do; its answer resolves ``future``."""
 
     @abstractmethod
     def close(self) -> None:
@@ -64,6 +59,7 @@ class StoreFront(ABC):
     def submit(self, op: Op[R]) -> Future[R]:
         """Start an operation; the future may be waited for from any thread or event loop."""
         future: Future[R] = Future()
+        future.set_running_or_notify_cancel()  # A write that was begun cannot be cancelled.
         try:
             answer = self.at_once(op)
         except Exception as error:  # noqa: BLE001 - the future carries it to whoever waits
@@ -84,9 +80,8 @@ class StoreFront(ABC):
         if answer is not None:
             return answer[0]
         future: Future[R] = Future()
-        loop = asyncio.get_running_loop()
-        self.enqueue(op, future, loop)
-        await arrival(future, loop)
+        self.enqueue(op, future)
+        await arrival(future)
         return future.result()
 
     def subscribe(self, key: RunKey | None, listener: Callable[[], None]) -> Callable[[], None]:
@@ -203,8 +198,9 @@ mailboxes: Final[weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Mailbox]] 
 )
 
 
-async def arrival(future: Future[R], loop: asyncio.AbstractEventLoop) -> None:
+async def arrival(future: Future[R]) -> None:
     """Return when ``future`` is done; being cancelled leaves the future alone."""
+    loop = asyncio.get_running_loop()
     mailbox = mailboxes.get(loop)
     if mailbox is None:
         mailbox = mailboxes.setdefault(loop, Mailbox(loop))

@@ -5,7 +5,6 @@ Owns nothing that outlives the process. Must stay the plainest possible statemen
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import Iterable
 from concurrent.futures import Future
@@ -140,9 +139,7 @@ class MemoryStore(StoreFront):
             self.listeners.notify((changed,))
         return (cast("R", answer),)
 
-    def enqueue(
-        self, op: Op[R], future: Future[R], loop: asyncio.AbstractEventLoop | None = None
-    ) -> None:
+    def enqueue(self, op: Op[R], future: Future[R]) -> None:
         """Never called: nothing is left to be queued."""
         future.set_exception(AssertionError(f"{op!r} was not done at once"))
 
@@ -250,7 +247,8 @@ class MemoryStore(StoreFront):
         )
         if journal is None:
             return NotClaimable()
-        if not rules.judge_claim(journal.row, ready=journal.ready_at, now=now):
+        ready, dead = journal.ready_at, op.dead_owner
+        if not rules.judge_claim(journal.row, ready=ready, now=now, dead_owner=dead):
             return NotClaimable(journal.row)
         events = rules.claim_events(journal.row, op)
         self.space.put(journal, rules.after_claim(journal.row, op, now=now), events, now)

@@ -307,9 +307,13 @@ def after_post(row: RunRow, op: Post, *, now: float) -> RunRow:
 # --- leases -------------------------------------------------------------------------------------
 
 
-def judge_claim(row: RunRow, *, ready: float | None, now: float) -> bool:
+def judge_claim(
+    row: RunRow, *, ready: float | None, now: float, dead_owner: str | None = None
+) -> bool:
     """Say whether a run may be claimed now; ``ready`` is what ``ready_at`` answered last."""
-    return ready is not None and ready <= now and row.seq + 2 <= run_events_max
+    orphan = row.status is RunStatus.RUNNING and dead_owner is not None
+    due = (orphan and row.owner == dead_owner) or (ready is not None and ready <= now)
+    return due and row.seq + 2 <= run_events_max
 
 
 def claim_events(row: RunRow, op: Claim) -> tuple[bytes, ...]:

@@ -6,7 +6,6 @@ itself is shared by all stores of this process that are open on it.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
@@ -23,9 +22,14 @@ from pyrula_core.stores import rules
 from pyrula_core.stores.front import Listeners, StoreClock, StoreFront
 from pyrula_core.stores.sqlite_file import CAUGHT, store_error
 from pyrula_core.stores.sqlite_reads import READS, Session
-from pyrula_core.stores.sqlite_shared import acquire, check_process, release
-from pyrula_core.stores.sqlite_writer import Job
-from pyrula_core.stores.sqlite_writes import WRITES, append_ordinary, namespace_pk
+from pyrula_core.stores.sqlite_shared import acquire, forked, release
+from pyrula_core.stores.sqlite_writer import Job, closed
+from pyrula_core.stores.sqlite_writes import (
+    WRITES,
+    append_ordinary,
+    enter_namespace,
+    known_namespace,
+)
 
 __all__ = ["SqliteStore"]
 
@@ -77,7 +81,8 @@ class SqliteStore(StoreFront):
 
     def at_once(self, op: Op[R]) -> tuple[R] | None:
         """Do a read, or a write whose caller is alone; another write is to be queued."""
-        check_process(self.shared)
+        if self.closed or self.shared.forked:
+            raise closed() if self.closed else forked(self.path)
         write = WRITES.get(type(op))
         try:
             if write is None:
@@ -97,12 +102,10 @@ class SqliteStore(StoreFront):
         short = partial(self.write, append_ordinary, op) if isinstance(op, Append) else None
         return self.shared.writer.alone(work, source=source, short=short)
 
-    def enqueue(
-        self, op: Op[R], future: Future[R], loop: asyncio.AbstractEventLoop | None = None
-    ) -> None:
-        """Queue a write to be committed with others."""
+    def enqueue(self, op: Op[R], future: Future[R]) -> None:
+        """Queue a write to be committed with others by the writer's thread."""
         work = partial(self.write, WRITES[type(op)], op)
-        self.shared.writer.enqueue(Job(work, future, partial(self.tell, op)), loop)
+        self.shared.writer.enqueue(Job(work, future, partial(self.tell, op)))
 
     def close(self) -> None:
         """Finish what was submitted; the file is closed with the last store on it."""
@@ -131,8 +134,12 @@ class SqliteStore(StoreFront):
             return read(Session(db, self.namespace), op)
 
     def find_namespace(self, name: str) -> int:
-        """Return the namespace's number in this file."""
+        """Return the namespace's number in this file, entering it when it is new."""
+        with self.shared.reading() as db:
+            found = known_namespace(db, name)
+        if found is not None:
+            return found
         future: Future[int] = Future()
-        work = lambda db: namespace_pk(Session(db, 0), name)  # noqa: E731
-        self.shared.writer.enqueue(Job(work, future, lambda _: None))
+        job = Job(partial(enter_namespace, name), future, lambda _: None)
+        self.shared.writer.enqueue(job)
         return future.result()

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import apsw
 
+from pyrula_core.errors import JournalError
 from pyrula_core.model import Controls, RunKey, RunKind, RunRow, RunStatus
 from pyrula_core.ports import (
     FindIdempotent,
@@ -102,6 +103,11 @@ def stored_run(columns: tuple[Any, ...]) -> StoredRun:
     """Return the run of a row of the view ``run_row``."""
     pk, _, partition, ready_at, name, run_id, kind, version, partition_name = columns[:9]
     status, seq, epoch, created_at, updated_at, pause, cancel, *rest = columns[9:]
+    if kind not in KINDS or status not in STATUSES:
+        raise JournalError(
+            f"the row of run {name}/{run_id} is damaged: kind {kind!r}, status {status!r}",
+            hint="Nothing was executed. Restore the store from a backup",
+        )
     row = RunRow(
         RunKey(name, run_id),
         KINDS[kind],
@@ -185,6 +191,14 @@ def partition_pk(session: Session, name: str) -> int | None:
 
 
 def read_records(session: Session, op: ReadRecords) -> tuple[bytes | None, ...]:
+    if len(op.keys) > 1:  # Several statements see one state only within a transaction.
+        with session.db:
+            return values(session, op)
+    return values(session, op)
+
+
+def values(session: Session, op: ReadRecords) -> tuple[bytes | None, ...]:
+    """Return the values of keys of a partition, one statement each."""
     partition = partition_pk(session, op.partition)
     found = (session.db.execute(SQL.find_record, (partition, key)).fetchone() for key in op.keys)
     return tuple(None if columns is None else columns[0] for columns in found)

@@ -20,7 +20,7 @@ from pyrula_core.stores.front import Listeners
 from pyrula_core.stores.sqlite_file import connect, drop, prepare, read_durability
 from pyrula_core.stores.sqlite_writer import SqliteWriter
 
-__all__ = ["SharedFile", "acquire", "check_process", "release"]
+__all__ = ["SharedFile", "acquire", "forked", "release"]
 
 Identity = tuple[int, int]
 
@@ -37,6 +37,7 @@ class SharedFile:
         self.path = path
         self.users = 0
         self.forked = False
+        self.closed = False
         self.listeners: dict[str, Listeners] = {}
         self._readers: list[apsw.Connection] = []
         self._wanted = durability
@@ -55,13 +56,23 @@ class SharedFile:
         except apsw.Error:
             drop(db)
             raise
-        self._readers.append(db)
+        except BaseException:
+            self._give_back(db)
+            raise
+        self._give_back(db)
 
     def close(self) -> None:
         """Finish what was submitted and close every connection, the writer's last."""
+        self.closed = True
         while self._readers:
             self._readers.pop().close()
         self.writer.close()
+
+    def _give_back(self, db: apsw.Connection) -> None:
+        if self.closed:
+            db.close()
+        else:
+            self._readers.append(db)
 
     def _connect_writer(self) -> apsw.Connection:
         db = connect(self.path, self._wanted, write=True)
@@ -131,12 +142,6 @@ def release(shared: SharedFile) -> None:
             return
         files.shared = {key: value for key, value in files.shared.items() if value is not shared}
         shared.close()
-
-
-def check_process(shared: SharedFile) -> None:
-    """Raise StoreUnavailable when this process was forked from the one that opened the file."""
-    if shared.forked:
-        raise forked(shared.path)
 
 
 def identify(path: Path) -> Identity | None:

@@ -1,22 +1,14 @@
 """The one writer of a store file in this process: commits many operations at once.
 
-Owns the writing connection, the queue and the thread. Where a commit is done is a matter of speed:
-
-* a caller that is alone commits in its own thread, since a change of threads costs more than half
-  a commit;
-* callers of one event loop are queued until that loop has run all of them, and then committed
-  together in the loop's thread: beside a busy loop, a writing thread would wait for the
-  interpreter's lock at every statement;
-* callers from other threads, and everybody while commits are slow or another process writes, are
-  queued for the writer's own thread.
-
-Must never decide what an operation does, never repeat a commit, and never go on with a connection
-whose commit failed.
+Owns the writing connection, the queue and the thread. A caller that is alone commits in its own
+thread, since a change of threads costs more than half a commit. All others are queued, and while
+one commit runs the next group gathers; so is everybody while commits are slow or another process
+writes, for the caller may be an event loop. Must never decide what an operation does, never repeat
+a commit, and never go on with a connection whose commit failed.
 """
 
 from __future__ import annotations
 
-import asyncio
 import threading
 import time
 from collections import deque
@@ -30,13 +22,13 @@ import apsw
 from pyrula_core.errors import StoreUnavailable
 from pyrula_core.stores.sqlite_file import busy_ms_max, drop, store_error
 
-__all__ = ["Job", "SqliteWriter", "Work", "group_ops_max", "inline_commit_ms_max"]
+__all__ = ["Job", "SqliteWriter", "Work", "closed", "group_ops_max", "inline_commit_ms_max"]
 
 # So many operations share a commit at most: the bound of one transaction's memory and of the time
 # another process waits for its turn.
 group_ops_max: Final = 1000
-# An event loop is kept waiting for commits while they take no longer than this on average, and
-# this long for a lock that another process holds; beyond that the thread takes over.
+# A caller's own thread is kept for commits while they take no longer than this on average, and this
+# long for a lock that another process holds; beyond that the writer's thread takes over.
 inline_commit_ms_max: Final = 2.0
 inline_busy_ms_max: Final = 5
 # The weight of the last commit in the average.
@@ -80,6 +72,7 @@ class SqliteWriter:
         self._connect = connect
         self._db: apsw.Connection | None = None
         self._turn = threading.Lock()
+        self._gate = threading.Lock()
         self._queue: deque[Job] = deque()
         self._wake = threading.Event()
         self._thread: threading.Thread | None = None
@@ -103,6 +96,8 @@ class SqliteWriter:
             return None
         self._busy_ms = inline_busy_ms_max
         try:
+            if self._closed:
+                raise closed()
             answer = None if short is None else self._transact_short(short)
             return self._transact((work,))[0] if answer is None else answer
         except JobFailed as failed:
@@ -113,20 +108,21 @@ class SqliteWriter:
             self._busy_ms = busy_ms_max
             self._turn.release()
 
-    def enqueue(self, job: Job, loop: asyncio.AbstractEventLoop | None = None) -> None:
-        """Queue a job behind every job before it; ``loop`` is the running loop of its caller."""
-        if self._closed:
-            raise closed()
-        first = not self._queue
-        self._queue.append(job)
-        if loop is None or self._commit_ms > inline_commit_ms_max:
-            self._rouse()
-        elif first:
-            loop.call_soon(self._run_inline)
+    def enqueue(self, job: Job) -> None:
+        """Queue a job behind every job before it."""
+        with self._gate:  # Nothing is queued behind the last look that close() takes.
+            if self._closed:
+                raise closed()
+            self._queue.append(job)
+        if self._thread is None:
+            with self._turn:
+                self._start()
+        self._wake.set()
 
     def close(self) -> None:
         """Finish every queued job and close the connection; idempotent."""
-        self._closed = True
+        with self._gate:
+            self._closed = True
         self._wake.set()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
@@ -136,29 +132,6 @@ class SqliteWriter:
             if self._db is not None:
                 self._db.close()
                 self._db = None
-
-    # --- who commits ----------------------------------------------------------------------------
-
-    def _run_inline(self) -> None:
-        """Commit in the loop's thread what its callers have queued by now."""
-        if not self._turn.acquire(blocking=False):
-            self._rouse()
-            return
-        self._busy_ms = inline_busy_ms_max
-        try:
-            if self._queue and not self._run(self._take()):
-                self._rouse()
-        finally:
-            self._busy_ms = busy_ms_max
-            self._turn.release()
-        if self._queue:
-            self._rouse()
-
-    def _rouse(self) -> None:
-        if self._thread is None:
-            with self._turn:
-                self._start()
-        self._wake.set()
 
     def _start(self) -> None:
         if self._thread is None:
@@ -183,37 +156,28 @@ class SqliteWriter:
 
     # --- transactions: the caller holds the turn ------------------------------------------------
 
-    def _run(self, jobs: Sequence[Job]) -> bool:
-        """Do jobs in one transaction; one that raises is found by doing them one by one.
-
-        Answers False, with the jobs back in the queue, when an event loop's patience with another
-        process was not enough.
-        """
+    def _run(self, jobs: Sequence[Job]) -> None:
+        """Do jobs in one transaction; one that raises is found by doing them one by one."""
         try:
-            answers = self._transact(jobs)
+            answers = self._transact([job.work for job in jobs])
         except JobFailed as failed:
             if len(jobs) == 1:
                 jobs[0].fail(failed.error)
             else:
                 for job in jobs:
                     self._run((job,))
-        except apsw.BusyError as error:
-            if self._busy_ms < busy_ms_max:
-                self._queue.extendleft(reversed(jobs))
-                return False
-            fail_all(jobs, error)
         except Exception as error:  # noqa: BLE001 - the futures carry it to those who wait
-            fail_all(jobs, error)
+            for job in jobs:
+                job.fail(error)
         else:
             for job, answer in zip(jobs, answers, strict=True):
                 job.succeed(answer)
-        return True
 
-    def _transact(self, jobs: Sequence[Job | Work]) -> list[object]:
+    def _transact(self, works: Sequence[Work]) -> list[object]:
         db = self._connection()
         db.execute("BEGIN IMMEDIATE")
         try:
-            answers = [job.work(db) if isinstance(job, Job) else job(db) for job in jobs]
+            answers = [work(db) for work in works]
         except BaseException as error:
             self._roll_back(db)
             if isinstance(error, Exception):
@@ -227,7 +191,7 @@ class SqliteWriter:
             # one would succeed without writing them. Only what a new connection reads is true.
             self._drop(db)
             raise
-        self._count(len(jobs), start)
+        self._count(len(works), start)
         return answers
 
     def _transact_short(self, work: Work) -> object | None:
@@ -251,8 +215,6 @@ class SqliteWriter:
         self.operations += operations
 
     def _connection(self) -> apsw.Connection:
-        if self._closed:
-            raise closed()
         db = self._db
         if db is None:
             db = self._db = self._connect()
@@ -279,12 +241,6 @@ class SqliteWriter:
     def _drop(self, db: apsw.Connection) -> None:
         self._db = None
         drop(db)
-
-
-def fail_all(jobs: Sequence[Job], error: BaseException) -> None:
-    """Resolve the futures of jobs that were not done, or of which that is not known."""
-    for job in jobs:
-        job.fail(error)
 
 
 def closed() -> StoreUnavailable:

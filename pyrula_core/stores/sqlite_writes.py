@@ -10,6 +10,8 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
+import apsw
+
 from pyrula_core.codec import event_bytes_max, seal
 from pyrula_core.model import Controls, RunKey, RunRow
 from pyrula_core.ports import (
@@ -51,20 +53,26 @@ from pyrula_core.stores.sqlite_reads import (
     stored_run,
 )
 
-__all__ = ["WRITES", "append_ordinary", "namespace_pk"]
+__all__ = ["WRITES", "append_ordinary", "enter_namespace", "known_namespace"]
 
 # The patch of an append that names none, as the same object: comparing by identity is cheap.
 PLAIN: Final = Append(RunKey("", ""), 0, 0, ()).patch
 NO_CONTROLS: Final = Controls()
 
 
-def namespace_pk(session: Session, name: str) -> int:
+def known_namespace(db: apsw.Connection, name: str) -> int | None:
+    """Return a namespace's number, or None when it is new."""
+    found = db.execute(SQL.find_namespace, (name,)).fetchone()
+    return None if found is None else int(found[0])
+
+
+def enter_namespace(name: str, db: apsw.Connection) -> int:
     """Return a namespace's number, adding it when it is new."""
-    found = session.db.execute(SQL.find_namespace, (name,)).fetchone()
+    found = known_namespace(db, name)
     if found is not None:
-        return int(found[0])
-    session.db.execute(SQL.add_namespace, (name,))
-    return session.db.last_insert_rowid()
+        return found
+    db.execute(SQL.add_namespace, (name,))
+    return db.last_insert_rowid()
 
 
 def create(session: Session, op: Create) -> CreateResult:
@@ -171,7 +179,8 @@ def claim(session: Session, op: Claim) -> ClaimResult:
     run = next_ready(session, op) if op.key is None else find_run(session, op.key)
     if run is None:
         return NotClaimable()
-    if not rules.judge_claim(run.row, ready=run.ready_at, now=session.now):
+    ready, dead = run.ready_at, op.dead_owner
+    if not rules.judge_claim(run.row, ready=ready, now=session.now, dead_owner=dead):
         return NotClaimable(run.row)
     after = rules.after_claim(run.row, op, now=session.now)
     add_events(session, run.pk, run.row.key, rules.claim_events(run.row, op), after=run.row.seq)

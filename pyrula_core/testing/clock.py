@@ -51,7 +51,7 @@ class SeededEntropy:
     """
 
     def __init__(self, seed: int) -> None:
-        self._random = random.Random(seed)  # noqa: S311 - it must repeat, not be secret
+        self._random = random.Random(seed)
 
     def random(self) -> float:
         """Draw a float in [0, 1)."""

@@ -183,7 +183,7 @@ async def a_failing_subscriber_harms_nobody(bench: Bench) -> None:
     await until(lambda: bool(heard))
 
 
-async def until(condition: Callable[[], bool], *, seconds: float = 10.0) -> None:
+async def until(condition: Callable[[], bool], *, seconds: float = 5.0) -> None:
     """Wait for a hint to arrive; raises LawBroken when it does not."""
     step = 0.001
     for _ in range(int(seconds / step)):

@@ -33,6 +33,11 @@ PURE = {
     "retry",
     "retry_config",
     "ports",
+    "operations",
+    "user_code",
+    "endings",
+    "schema",
+    "views",
 }
 """Modules of pyrula_core that take values and return values; ``replay_x`` belongs to ``replay``."""
 
