@@ -12,7 +12,7 @@ import threading
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from pyrula_core.codec import decode, encode
 from pyrula_core.errors import EventRefused, JournalError, LeaseLost, StoreError, StoreUnavailable
@@ -95,12 +95,14 @@ class Attempt:
     ) -> Future[Ack]:
         """Queue events for the journal; the future holds once they are durable.
 
+        Events without a time get the current one.
+
         ``unless_foreign`` gives way: when others have added events first, nothing is written and
         the answer says so. The future raises LeaseLost, EventRefused, StoreUnavailable (outcome
         unknown), JournalError or PayloadTooLarge.
         """
         now = self.clock.time()
-        bodies = tuple(encode(replace(event, at=now)) for event in events)
+        bodies = tuple(encode(event.stamped(now)) for event in events)
         write = _Write(bodies, patch, records, unless_foreign)
         with self._lock:
             self._queue.append(write)

@@ -146,9 +146,8 @@ class BodyExecutor:
     def _failed(self, error: BaseException, context: Context, held: list[Event]) -> Ending:
         """Leave out the step failures that ended the body: a retry runs those steps again."""
         chain = set(map(id, chain_of(error)))
-        ended_by = [event for seen, event in context.failures if id(seen) in chain]
-        kept = [event for event in held if not any(event is other for other in ended_by)]
-        keys = [event.data["key"] for event in ended_by]
+        keys = [event.data["key"] for seen, event in context.failures if id(seen) in chain]
+        kept = [event for event in held if event.data["key"] not in keys]
         return failure_of(error, self.definition.kind, kept, keys)
 
 

@@ -101,7 +101,7 @@ class Client(Steering):
         idempotency_key: str | None,
         thread: str | None,
     ) -> RunRow:
-        chosen = check_run_id(run_id or self.entropy.token())
+        chosen = check_run_id(self.entropy.token() if run_id is None else run_id)
         payload = definition.input_codec.encode(list(args))
         fields: dict[str, Any] = {"kind": definition.kind, "version": definition.version}
         if thread is not None:

@@ -162,7 +162,8 @@ class Delivery(Traffic):
 
     async def _write(self) -> None:
         """Append what is in the outbox, then deliver it in order."""
-        batch = list(self._outbox)
+        now = self.attempt.clock.time()
+        batch = [(key, event.stamped(now), held) for key, event, held in self._outbox]
         self._outbox.clear()
         last = max((n for n, (_, _, held) in enumerate(batch, start=1) if not held), default=0)
         fresh = [event for key, event, _ in batch[:last] if not key.startswith(FLUSH)]
@@ -214,7 +215,7 @@ class Delivery(Traffic):
     def _only_waits(self) -> bool:
         """Tell whether nothing can happen in this process by itself."""
         waited = {self._waiters.get(name) for name in self._waits.by_key}
-        return bool(waited) and self.pending == len(self._expected & waited)
+        return bool(self._expected) and self.pending == len(self._expected & waited)
 
     async def _idle(self) -> None:
         """Wait in place for what is due soon; suspend the run for anything else."""

@@ -141,6 +141,10 @@ class Event:
     at: float = 0.0
     seq: int = 0
 
+    def stamped(self, at: float) -> Event:
+        """Return this event with a time, unless it has one."""
+        return self if self.at else Event(self.type, self.data, self.payload, at, self.seq)
+
 
 def check_fields(event: Event) -> None:
     """Raise JournalError when an event lacks a field it must carry, or carries a wrong type."""

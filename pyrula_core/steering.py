@@ -6,7 +6,6 @@ Owns the rules of who may ask what, and when. Must never write to a journal but 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from pyrula_core.codec import encode
@@ -108,7 +107,7 @@ class Steering:
         Raises RunNotFoundError or RunFinishedError.
         """
         now = self.clock.time()
-        bodies = tuple(encode(replace(event, at=now)) for event in events)
+        bodies = tuple(encode(event.stamped(now)) for event in events)
         answer = await self.store.call(Post(key, bodies, **options))
         if isinstance(answer, Missing):
             await self.head(key)
