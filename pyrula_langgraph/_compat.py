@@ -11,6 +11,7 @@ from typing import Any
 # --- the saver and its serializer ---------------------------------------------------------------
 from langchain_core.messages.base import TextAccessor
 from langchain_core.runnables.utils import AddableDict
+from langgraph._internal._config import DEFAULT_RECURSION_LIMIT
 from langgraph._internal._constants import (
     CONFIG_KEY_CHECKPOINT_NS,
     CONFIG_KEY_SCRATCHPAD,
@@ -56,6 +57,7 @@ __all__ = [
     "CLOSED_DICTS",
     "CLOSED_TEXTS",
     "CONTROL_CHANNELS",
+    "DEFAULT_RECURSION_LIMIT",
     "ERROR",
     "ERROR_SOURCE_NODE",
     "HANDLER_PATH",

@@ -42,9 +42,15 @@ class Admission:
         self.keep = keep
 
     async def admit(
-        self, value: Any, config: Mapping[str, Any], options: Mapping[str, Any]
+        self,
+        value: Any,
+        config: Mapping[str, Any],
+        given: Mapping[str, Any],
+        options: Mapping[str, Any],
     ) -> RunKey:
         """Return the run that a call is about, recorded with its input or its answers.
+
+        ``config`` is the call's full config, ``given`` the part that the caller wrote.
 
         Raises ThreadBusy when the thread has an open run and the call brings new input,
         RunNotWaitingError for an answer to a thread that asks nothing.
@@ -69,7 +75,7 @@ class Admission:
             value,
             thread=thread,
             run_id=None if run_id is None else str(run_id),
-            config=config,
+            config=given,
             options=options,
         )
 
@@ -99,7 +105,7 @@ class Admission:
 
     def recorded_config(self, config: Mapping[str, Any]) -> dict[str, Any]:
         """Return the part of a call's config that a restart needs and that holds no secret."""
-        recorded = {name: config[name] for name in RECORDED_CONFIG if config.get(name) is not None}
+        recorded = {name: config[name] for name in RECORDED_CONFIG if config.get(name)}
         configurable = config.get("configurable", {})
         names = {"checkpoint_id", "checkpoint_ns", *self.keep}
         kept = {name: configurable[name] for name in sorted(names & configurable.keys())}

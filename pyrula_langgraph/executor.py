@@ -35,15 +35,13 @@ from pyrula_core.errors import StoreError
 from pyrula_core.events import Event, EventType
 from pyrula_core.model import RunKind, RunStatus
 from pyrula_core.ports import Patch
-from pyrula_langgraph._compat import STRICT_RESUME
+from pyrula_langgraph._compat import DEFAULT_RECURSION_LIMIT, STRICT_RESUME
 from pyrula_langgraph.codec import GraphCodec
 from pyrula_langgraph.leg import LEG, Leg
 from pyrula_langgraph.saver import JournalSaver
 from pyrula_langgraph.sink import AttemptSink
 
 __all__ = ["UNSET", "GraphExecutor", "Plan", "Returned", "Runner", "run_plan"]
-
-default_recursion_limit: Final = 25
 
 UNSET: Final = object()
 """A leg's value when it was not asked for in the form that runs record."""
@@ -149,7 +147,7 @@ class GraphExecutor:
         if failed is not None:
             return failed
         config["configurable"].pop("checkpoint_id", None)
-        config["recursion_limit"] = self.steps_left(leg, snapshot, config["recursion_limit"])
+        config["recursion_limit"] = self.steps_left(leg, snapshot, config)
         resume = self.answers_for(snapshot, state)
         if not resume and snapshot.interrupts:
             return await self.suspend(leg, ())  # type: ignore[return-value]
@@ -172,7 +170,6 @@ class GraphExecutor:
             **config,
             "metadata": {**config.get("metadata", {}), "run_id": key.run_id},
             "configurable": configurable,
-            "recursion_limit": config.get("recursion_limit", default_recursion_limit),
         }
 
     async def own_snapshot(
@@ -185,8 +182,10 @@ class GraphExecutor:
             return None
         return await graph.aget_state(plain)  # type: ignore[arg-type]
 
-    def steps_left(self, leg: Leg, snapshot: StateSnapshot, limit: int) -> int:
+    def steps_left(self, leg: Leg, snapshot: StateSnapshot, config: Mapping[str, Any]) -> int:
         """Count the recursion limit across restarts: a crash does not grant more steps."""
+        own = (self.graph.config or {}).get("recursion_limit", int(DEFAULT_RECURSION_LIMIT))
+        limit = config.get("recursion_limit") or own
         step = (snapshot.metadata or {}).get("step", 0)
         used = max(0, step - (leg.base_step if leg.base_step is not None else step))
         return max(1, limit - used)

@@ -144,16 +144,19 @@ class DurableGraph(StateAccess, PregelProtocol[Any, Any, Any, Any]):
         """
         meeting, driven, given, key = await self._begin(input, config, kwargs)
         plan = await asyncio.wrap_future(meeting.plan)
-        if plan is not None:
+        if plan is None:
+            await self._end(driven, key)
+            return await self._output(key)
+        try:
             with meeting.running(plan) as returning:
                 returning.value = await plan.graph.ainvoke(
                     plan.input,
                     cast("RunnableConfig", plan.config),
                     **self._call(plan.leg.control, plan.options, given),
                 )
-            value = returning.value
-        await self._end(driven, key)
-        return value if plan is not None else await self._output(key)
+        finally:
+            await self._end(driven, key)
+        return returning.value
 
     async def astream(
         self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
@@ -164,30 +167,35 @@ class DurableGraph(StateAccess, PregelProtocol[Any, Any, Any, Any]):
         """
         meeting, driven, given, key = await self._begin(input, config, kwargs)
         plan = await asyncio.wrap_future(meeting.plan)
-        if plan is not None:
-            with meeting.running(plan):
-                async for chunk in plan.graph.astream(
-                    plan.input,
-                    cast("RunnableConfig", plan.config),
-                    **self._call(plan.leg.control, plan.options, given),
-                ):
-                    yield chunk
-        await self._end(driven, key)
+        try:
+            if plan is not None:
+                with meeting.running(plan):
+                    async for chunk in plan.graph.astream(
+                        plan.input,
+                        cast("RunnableConfig", plan.config),
+                        **self._call(plan.leg.control, plan.options, given),
+                    ):
+                        yield chunk
+        finally:
+            await self._end(driven, key)
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
         """Do ``ainvoke`` from synchronous code; the graph runs in the calling thread."""
         meeting, driven, given, key = run_sync(self._begin(input, config, kwargs))
         plan = meeting.plan.result()
-        if plan is not None:
+        if plan is None:
+            run_sync(self._end(driven, key))
+            return run_sync(self._output(key))
+        try:
             with meeting.running(plan) as returning:
                 returning.value = plan.graph.invoke(
                     plan.input,
                     cast("RunnableConfig", plan.config),
                     **self._call(plan.leg.control, plan.options, given),
                 )
-            value = returning.value
-        run_sync(self._end(driven, key))
-        return value if plan is not None else run_sync(self._output(key))
+        finally:
+            run_sync(self._end(driven, key))
+        return returning.value
 
     def stream(
         self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
@@ -195,14 +203,16 @@ class DurableGraph(StateAccess, PregelProtocol[Any, Any, Any, Any]):
         """Do ``astream`` from synchronous code; the graph runs in the calling thread."""
         meeting, driven, given, key = run_sync(self._begin(input, config, kwargs))
         plan = meeting.plan.result()
-        if plan is not None:
-            with meeting.running(plan):
-                yield from plan.graph.stream(
-                    plan.input,
-                    cast("RunnableConfig", plan.config),
-                    **self._call(plan.leg.control, plan.options, given),
-                )
-        run_sync(self._end(driven, key))
+        try:
+            if plan is not None:
+                with meeting.running(plan):
+                    yield from plan.graph.stream(
+                        plan.input,
+                        cast("RunnableConfig", plan.config),
+                        **self._call(plan.leg.control, plan.options, given),
+                    )
+        finally:
+            run_sync(self._end(driven, key))
 
     async def _begin(
         self, value: Any, config: RunnableConfig | None, kwargs: Mapping[str, Any]
@@ -210,7 +220,7 @@ class DurableGraph(StateAccess, PregelProtocol[Any, Any, Any, Any]):
         """Admit a call as a run and claim it; the graph itself is left to the caller."""
         full = ensure_config(config)
         options = {name: kwargs.get(name) for name in RECORDED}
-        key = await self._admission.admit(value, dict(full), options)
+        key = await self._admission.admit(value, dict(full), dict(config or {}), options)
         self._executor.configs[key.run_id] = call_config(full, config)
         engine = self.client.engine
         claimed = await engine.claim(key)
@@ -232,7 +242,10 @@ class DurableGraph(StateAccess, PregelProtocol[Any, Any, Any, Any]):
         return {"durability": "sync", "control": control, **options, **given}
 
     async def _end(self, driven: asyncio.Task[Ending], key: RunKey) -> None:
-        """Wait until the run's end is recorded, and raise when it is not what the graph said."""
+        """Wait until the run's end is recorded, and raise when it is not what the graph said.
+
+        What the graph itself raised is left to go on its way.
+        """
         ending = await driven
         self._executor.configs.pop(key.run_id, None)
         name, run_id = key.name, key.run_id

@@ -260,6 +260,21 @@ async def a_waiting_run_is_claimed_when_its_time_comes(bench: Bench) -> None:
     require_equal(await bench.ask(ANY), NotClaimable(), why="the others")
 
 
+@BOOK.check("L10", "A run whose owner is known to be dead is claimed before its lease is over.")
+async def a_dead_owners_run_is_claimed_at_once(bench: Bench) -> None:
+    row = await bench.running()
+    by_key = claim_of(row.key, owner="b")
+    answer = await bench.ask(replace(by_key, dead_owner="somebody else"))
+    require_equal(answer, NotClaimable(row), why="another is dead")
+    again = claimed(await bench.ask(replace(by_key, dead_owner="a")))
+    require_equal((again.owner, again.epoch), ("b", row.epoch + 1), why="the owner is dead")
+    names = ["created", "claimed", "orphaned", "claimed"]
+    require_equal(await bench.names(row.key), names, why="its events")
+    ended = await bench.end(again)
+    answer = await bench.ask(replace(by_key, dead_owner="b"))
+    require_equal(answer, NotClaimable(ended), why="an ended run")
+
+
 @BOOK.check("L10", "A claim of a run that does not exist answers NotClaimable without a row.")
 async def a_claim_of_no_run_finds_nothing(bench: Bench) -> None:
     require_equal(await bench.ask(claim_of(RunKey("wf", "absent"))), NotClaimable(), why="")

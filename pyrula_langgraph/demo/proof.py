@@ -96,7 +96,6 @@ def prove(evidence: Evidence) -> Proof:
     done, begun = recorded(evidence.journals), started(evidence)
     counts = count(evidence, done)
     complete = len(evidence.tickets) - len(list(unfinished(evidence)))
-    again = counts.executions - counts.steps
     return Proof(
         (
             Check(
@@ -111,7 +110,7 @@ def prove(evidence: Evidence) -> Proof:
             ),
             Check(
                 "no recorded step ran again",
-                f"{counts.executions} executions, {again} cut off",
+                f"{counts.executions} executions",
                 tuple(ran_again(done, begun)),
             ),
             *effects_proven(evidence, counts),
@@ -179,9 +178,7 @@ def not_recorded_once(
             yield f"step {key!r} has {len(times)} step:done events"
 
 
-def ran_again(
-    done: Mapping[str, list[float]], begun: Sequence[tuple[str, float]]
-) -> Iterator[str]:
+def ran_again(done: Mapping[str, list[float]], begun: Sequence[tuple[str, float]]) -> Iterator[str]:
     """Tell of each step whose code ran after the step had been recorded."""
     late = Counter(key for key, at in begun if key in done and at > min(done[key]))
     for key, times in sorted(late.items()):
@@ -201,11 +198,9 @@ def effects_proven(evidence: Evidence, counts: Counts) -> Iterator[Check]:
     support = {
         "every ticket has its effects, each once": f"{counts.effects} effects",
         "every refund happened once": (
-            f"{figures.refunds} refunds, {figures.refunded_cents / 100:,.2f} EUR"
+            f"{figures.refunds}, {figures.refunded_cents / 100:,.2f} EUR"
         ),
-        "every repeated attempt was the same effect again": (
-            f"{figures.repeated} of {figures.attempts} attempts"
-        ),
+        "every repeated attempt was the same effect again": f"{figures.repeated} repeated",
     }
     for claim in report.proven:
         yield Check(claim, support.get(claim, f"{len(expected)} tickets"))

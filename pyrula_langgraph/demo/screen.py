@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Sequence
-from types import TracebackType
-from typing import Final, Self
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -19,7 +19,7 @@ from rich.text import Text
 
 from pyrula_langgraph.demo.board import Board, Case, State
 
-__all__ = ["LiveScreen", "PlainScreen", "screen_for"]
+__all__ = ["LiveScreen", "PlainScreen", "screen_on"]
 
 STYLES: Final = {
     State.WAITING: "dim",
@@ -39,9 +39,14 @@ lines_around: Final = 5 + notes_shown
 frames_per_second: Final = 8
 
 
-def screen_for(console: Console) -> LiveScreen | PlainScreen:
-    """Return the screen that fits: live where somebody watches, lines where a file is written."""
-    return LiveScreen(console) if console.is_terminal else PlainScreen(console)
+@contextmanager
+def screen_on(console: Console) -> Iterator[LiveScreen | PlainScreen]:
+    """Give the screen that fits: live where somebody watches, lines where a file is written."""
+    if not console.is_terminal:
+        yield PlainScreen(console)
+        return
+    with Live(console=console, refresh_per_second=frames_per_second) as live:
+        yield LiveScreen(live)
 
 
 class PlainScreen:
@@ -50,17 +55,6 @@ class PlainScreen:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._began = time.monotonic()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        del kind, error, trace
 
     def show(self, board: Board) -> None:
         """Do nothing: lines tell of changes only."""
@@ -75,33 +69,20 @@ class PlainScreen:
 class LiveScreen:
     """A progress bar, a table of the tickets and the last notes, redrawn in place."""
 
-    def __init__(self, console: Console) -> None:
-        self._console = console
+    def __init__(self, live: Live) -> None:
+        self._live = live
         self._began = time.monotonic()
         self._notes: deque[str] = deque(maxlen=notes_shown)
-        self._live = Live(console=console, refresh_per_second=frames_per_second)
-
-    def __enter__(self) -> Self:
-        self._live.__enter__()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._live.__exit__(kind, error, trace)
 
     def show(self, board: Board) -> None:
         """Draw anew."""
-        seconds = time.monotonic() - self._began
-        rows_max = max(4, self._console.height - lines_around)
+        console, seconds = self._live.console, time.monotonic() - self._began
+        rows_max = max(4, console.height - lines_around)
         self._live.update(
             Group(
                 head(board, seconds),
                 Text(),
-                tickets_table(board, self._console.width, rows_max),
+                tickets_table(board, console.width, rows_max),
                 Text(),
                 *(Text(note, "dim", no_wrap=True, overflow="ellipsis") for note in self._notes),
             )
@@ -124,8 +105,8 @@ def head(board: Board, seconds: float) -> RenderableType:
     line.add_column(ratio=1)
     for _ in range(3):
         line.add_column(no_wrap=True, justify="right")
-    bar = ProgressBar(total=len(board.cases), completed=done)
-    kills = Text.assemble(("kills ", ""), (f"{board.kills} of {board.kills_wanted}", "bold red"))
+    bar = ProgressBar(len(board.cases), done, complete_style="green", finished_style="green")
+    kills = Text.assemble("kills ", (f"{board.kills} of {board.kills_wanted}", "bold red"))
     worker = Text(f"worker {board.workers}")
     tickets = Text(f"{done:>2} of {len(board.cases)} tickets")
     line.add_row(tickets, bar, kills, worker, Text(f"{seconds:4.0f} s", "dim"))
@@ -165,7 +146,7 @@ def rank(case: Case) -> int:
 
 def half_table(cases: Sequence[Case]) -> Table:
     """Return some cases as a table."""
-    table = Table(box=None, expand=True, pad_edge=False, padding=(0, 1), header_style="dim")
+    table = Table(box=None, expand=True, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
     table.add_column("ticket", no_wrap=True)
     table.add_column("", ratio=1, no_wrap=True, overflow="ellipsis")
     table.add_column("status", no_wrap=True, min_width=7)

@@ -95,6 +95,8 @@ def fresh_site(
     lines = [json.dumps(asdict(ticket), ensure_ascii=False) for ticket in tickets]
     (folder / "tickets.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
     build_shop(folder / "shop.db")
+    # The store's URL may hold a password.
+    (folder / SETTINGS).touch(mode=0o600)
     (folder / SETTINGS).write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
     return kept_site(folder)
 

@@ -7,22 +7,21 @@ alone, as any other observer would. Must never drive a run.
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import multiprocessing
 import os
 import signal
-import subprocess
-import sys
 import time
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from pyrula_core import InterruptView
+from pyrula_core import Client, InterruptView
 from pyrula_core.model import RunKey
 from pyrula_langgraph.demo.approvals import answer_by_rule
 from pyrula_langgraph.demo.board import Board, Case, State, names
 from pyrula_langgraph.demo.desk import open_desk
 from pyrula_langgraph.demo.kills import KillPlan
 from pyrula_langgraph.demo.site import NAME, Site
+from pyrula_langgraph.demo.worker import run_worker
 from pyrula_langgraph.graph import DurableGraph
 
 __all__ = ["Screen", "Supervisor", "WorkerFailed"]
@@ -33,6 +32,10 @@ leave_seconds_max: Final = 5.0
 still_seconds_max: Final = 120.0
 own_failures_max: Final = 3
 log_lines_shown: Final = 12
+
+
+FORKS: Final = multiprocessing.get_context("forkserver")
+FORKS.set_forkserver_preload(["pyrula_langgraph.demo.worker"])
 
 
 class WorkerFailed(Exception):
@@ -50,48 +53,34 @@ class Screen(Protocol):
 
 
 class Worker:
-    """One worker process."""
+    """One worker process, forked from a server that has the libraries imported already.
+
+    A fresh interpreter would spend most of the demo on imports.
+    """
 
     def __init__(self, site: Site) -> None:
-        command = [sys.executable, "-m", "pyrula_langgraph.demo.worker", str(site.folder)]
-        with site.log_file.open("ab") as log:
-            # A session of its own: Ctrl-C in the terminal is for the supervisor, which then stops
-            # the worker by its pid. Its stdin closes when the supervisor dies, and it ends.
-            self._process = subprocess.Popen(
-                command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                stderr=log,
-                start_new_session=True,
-            )
-        self.pid = self._process.pid
+        self._process = FORKS.Process(target=run_worker, args=(str(site.folder),))
+        self._process.start()
+        self.pid = self._process.pid or 0
         self.working = False
 
-    def ended(self) -> int | None:
-        """Return its exit code, None while it runs."""
-        return self._process.poll()
+    @property
+    def exit_code(self) -> int | None:
+        """How it ended, None while it runs."""
+        return self._process.exitcode
 
     def kill(self) -> None:
         """Kill it as a power cut would: it gets to know nothing."""
         os.kill(self.pid, signal.SIGKILL)
-        self._process.wait()
-
-    def leave(self) -> None:
-        """Let it come to its end, then make it."""
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(leave_seconds_max)
-        self.stop()
+        self._process.join()
 
     def stop(self) -> None:
         """Ask it to hand its runs back and end; kill it when it does not."""
-        if self.ended() is None:
+        if self.exit_code is None:
             os.kill(self.pid, signal.SIGTERM)
-            try:
-                self._process.wait(leave_seconds_max)
-            except subprocess.TimeoutExpired:
-                self.kill()
-        if self._process.stdin is not None:
-            self._process.stdin.close()
+            self._process.join(leave_seconds_max)
+        if self.exit_code is None:
+            self.kill()
 
 
 @dataclass(slots=True)
@@ -102,17 +91,18 @@ class Supervisor:
     plan: KillPlan
     screen: Screen
     board: Board = field(init=False)
+    client: Client = field(init=False)
     _bot: DurableGraph = field(init=False)
     _worker: Worker | None = None
     _failures: int = 0
     _moved_at: float = 0.0
-    _answered: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         tickets = self.site.tickets()
         cases = [Case(ticket, self.site.run_id(ticket.ticket)) for ticket in tickets]
         self.board = Board(cases, kills_wanted=self.plan.count)
         self._bot = open_desk(self.site)
+        self.client = self._bot.client
 
     async def run(self) -> None:
         """Return when every run has ended; raises WorkerFailed when that will not happen."""
@@ -120,32 +110,31 @@ class Supervisor:
         self._moved_at = time.monotonic()
         try:
             while self.board.going():
-                self._tend()
+                await self._tend()
                 await self._look()
                 await self._answer()
                 self._strike()
                 self.screen.show(self.board)
                 await asyncio.sleep(look_every_seconds)
-            if self._worker is not None:
-                self._worker.leave()
+            self.screen.show(self.board)
         finally:
             if self._worker is not None:
                 self._worker.stop()
-            self._bot.client.store.close()
 
     async def _take_in(self) -> None:
         """Record a run for every ticket; those that are recorded already stay as they are."""
         for case in self.board.cases:
             question = {"messages": [{"role": "user", "content": case.ticket.text()}]}
             await self._bot.start(question, thread_id=case.run_id, run_id=case.run_id)
-            case.row = await self._bot.client.head(RunKey(NAME, case.run_id))
+            case.row = await self.client.head(RunKey(NAME, case.run_id))
         self.board.hand_over()
+        self.screen.show(self.board)
 
     async def _look(self) -> None:
         """Read where the runs stand."""
         before = self.board.events
         for case in self.board.going():
-            case.row = await self._bot.client.head(RunKey(NAME, case.run_id))
+            case.row = await self.client.head(RunKey(NAME, case.run_id))
             if case.ended:
                 self.screen.note(self.board, f"{case.ticket.ticket} is {case.state}")
         if self.board.events != before:
@@ -155,13 +144,17 @@ class Supervisor:
 
     # --- the worker -----------------------------------------------------------------------------
 
-    def _tend(self) -> None:
+    async def _tend(self) -> None:
         """Start a worker where there is none; find out when one has ended by itself."""
-        if self._worker is not None and self._worker.ended() is not None:
+        if self._worker is not None and self._worker.exit_code is not None:
+            await self._look()
+            if not self.board.going():
+                return
             self._failures += 1
-            self._worker.stop()
-            code, self._worker = self._worker.ended(), None
-            self.screen.note(self.board, f"the worker ended by itself with exit code {code}")
+            self.screen.note(
+                self.board, f"the worker ended by itself with exit code {self._worker.exit_code}"
+            )
+            self._worker = None
             if self._failures > own_failures_max:
                 raise WorkerFailed(self._complaint("the worker ends by itself again and again"))
         if self._worker is None:
@@ -186,7 +179,6 @@ class Supervisor:
         if not self.plan.due(events=self.board.events, now=time.monotonic()):
             return
         self._worker.kill()
-        self._worker.stop()
         self._worker = None
         self.plan.struck()
         self.board.kills = self.plan.done
@@ -201,21 +193,23 @@ class Supervisor:
     def _complaint(self, what: str) -> str:
         """Say what went wrong and show the end of the worker's log."""
         written = self.site.log_file.read_text("utf-8", errors="replace").splitlines()
-        return "\n".join([f"{what}; its log {self.site.log_file} ends:", *written[-log_lines_shown:]])
+        return "\n".join(
+            [f"{what}; its log {self.site.log_file} ends:", *written[-log_lines_shown:]]
+        )
 
     # --- the person -----------------------------------------------------------------------------
 
     async def _answer(self) -> None:
         """Answer the questions that have stood for a moment, whether a worker is alive or not."""
         for case in self.board.in_state(State.ASKING):
-            view = await self._bot.client.describe(NAME, case.run_id)
+            view = await self.client.describe(NAME, case.run_id)
             for question in view.interrupts:
                 if time.time() - question.opened_at >= person_thinks_seconds:
                     await self._answer_one(case, question)
 
     async def _answer_one(self, case: Case, question: InterruptView) -> None:
         answer = answer_by_rule(question.value)
-        await self._bot.client.answer(NAME, case.run_id, question.id, answer)
+        await self.client.answer(NAME, case.run_id, question.id, answer)
         said = "yes" if answer["approved"] else "no"
         euros = question.value["amount_cents"] / 100
         self.screen.note(

@@ -1,13 +1,16 @@
-"""The process that works the tickets off, and that is killed: ``python -m ...demo.worker FOLDER``.
+"""The process that works the tickets off, and that is killed.
 
-It remembers nothing and is told nothing but the folder: what is to be done, and what is done
-already, stands in the store. Must never ask who answers the desk's questions.
+It is told nothing but the demo's folder: what is to be done, and what is done already, stands in
+the store. ``python -m pyrula_langgraph.demo.worker demo-run`` starts one by hand. Must never ask
+who answers the desk's questions.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
+import multiprocessing
 import os
 import signal
 import sys
@@ -20,7 +23,7 @@ from pyrula_core.model import RunKey, RunStatus
 from pyrula_langgraph.demo.desk import open_desk
 from pyrula_langgraph.demo.site import NAME, Site, kept_site
 
-__all__ = ["work"]
+__all__ = ["run_worker", "work"]
 
 log = logging.getLogger("pyrula.demo")
 
@@ -58,20 +61,34 @@ async def take_up(client: Client, run_id: str, slots: asyncio.Semaphore) -> None
         log.warning("run_failed run=%s code=%s", run_id, error.code)
 
 
+def run_worker(folder: str) -> None:
+    """Be the worker: the whole life of a process that the supervisor starts."""
+    # A session of its own: Ctrl-C in the terminal is for the supervisor, which then stops the
+    # worker by its pid.
+    os.setsid()
+    site = kept_site(Path(folder))
+    with site.log_file.open("ab") as log_file:
+        os.dup2(log_file.fileno(), sys.stderr.fileno())
+    threading.Thread(target=end_with_parent, daemon=True).start()
+    asyncio.run(until_stopped(site))
+
+
 def end_with_parent() -> None:
-    """End this process when the supervisor's end of the pipe closes, however it died."""
-    sys.stdin.buffer.read()
-    os._exit(1)
+    """End this process when the supervisor's has ended, in whatever way."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
-async def main() -> None:
+async def until_stopped(site: Site) -> None:
     """Work until all is done, or until SIGTERM: then hand the runs back and end."""
     logging.basicConfig(format="%(asctime)s %(process)d %(name)s %(message)s")
-    threading.Thread(target=end_with_parent, daemon=True).start()
-    working = asyncio.ensure_future(work(kept_site(Path(sys.argv[1]))))
+    working = asyncio.ensure_future(work(site))
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, working.cancel)
-    await working
+    with contextlib.suppress(asyncio.CancelledError):
+        await working
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    asyncio.run(until_stopped(kept_site(Path(sys.argv[1]))))
