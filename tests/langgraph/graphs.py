@@ -10,7 +10,11 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command, Send, interrupt
 from typing_extensions import TypedDict
 
+from pyrula_langgraph import DurableGraph
+
 Note = Callable[[str], None]
+Wrap = Callable[..., DurableGraph]
+START_STATE: dict[str, Any] = {"log": [], "n": 0}
 
 
 class State(TypedDict):
@@ -20,6 +24,22 @@ class State(TypedDict):
 
 class Item(TypedDict):
     i: int
+
+
+def ignore(_: str) -> None:
+    return None
+
+
+def on(thread: str) -> Any:
+    return {"configurable": {"thread_id": thread}}
+
+
+def one_node(node: Any) -> StateGraph[Any, Any, Any, Any]:
+    graph = StateGraph(State)
+    graph.add_node("node", node)
+    graph.add_edge(START, "node")
+    graph.add_edge("node", END)
+    return graph
 
 
 def looped(note: Note) -> StateGraph[Any, Any, Any, Any]:

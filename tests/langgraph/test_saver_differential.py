@@ -184,9 +184,7 @@ class Twins:
         self.compare()
 
     def compare(self, limit: int | None = 6) -> None:
-        histories = [
-            list(graph.get_state_history(config(), limit=limit)) for graph in self.graphs
-        ]
+        histories = [list(graph.get_state_history(config(), limit=limit)) for graph in self.graphs]
         assert len(histories[0]) == len(histories[1])
         for mine, theirs in zip(histories[1], histories[0], strict=True):
             assert differing(mine.values, theirs.values) == {}
