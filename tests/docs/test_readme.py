@@ -1,0 +1,64 @@
+"""The README's first example does what the README says of it."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture
+def agent(repository: Path, tmp_path: Path) -> Path:
+    """Write the example, exactly as it stands in the README, into an empty folder."""
+    text = (repository / "README.md").read_text()
+    source = next(
+        block for block in re.findall(r"```python\n(.*?)```", text, re.S) if "# agent.py" in block
+    )
+    script = tmp_path / "agent.py"
+    script.write_text(source)
+    return script
+
+
+def start(script: Path, repository: Path) -> subprocess.Popen[str]:
+    environment = {**os.environ, "PYTHONPATH": str(repository)}
+    return subprocess.Popen(
+        [sys.executable, script.name],
+        cwd=script.parent,
+        env=environment,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+@pytest.mark.crash
+def test_the_example_goes_on_after_kill_9_and_then_has_its_result(
+    agent: Path, repository: Path
+) -> None:
+    with start(agent, repository) as first:
+        assert first.stdout is not None
+        lines = [first.stdout.readline() for _ in range(2)]
+        os.kill(first.pid, signal.SIGKILL)
+    assert [line.split()[0] for line in lines] == ["fetch", "think"]
+
+    second, _ = start(agent, repository).communicate(timeout=60)
+    ran = [line.split()[0] for line in second.splitlines()]
+    assert ran == ["think", "act", "report", "{'done':"]
+
+    third, _ = start(agent, repository).communicate(timeout=60)
+    assert third.strip() == "{'done': ['fetch', 'think', 'act', 'report']}"
+
+
+def test_the_example_is_short_enough_to_be_read(agent: Path) -> None:
+    code = [line for line in agent.read_text().splitlines() if line.strip()]
+    assert len(code) <= 25
+
+
+def test_every_page_the_readme_links_to_is_there(repository: Path) -> None:
+    text = (repository / "README.md").read_text()
+    for target in re.findall(r"\]\(([^)#]+)\)", text):
+        assert target.startswith("http") or (repository / target).is_file(), target
