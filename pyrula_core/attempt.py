@@ -92,10 +92,12 @@ class Attempt:
         patch: Patch = Patch(),
         records: Sequence[Record | RecordRange] = (),
         unless_foreign: bool = False,
+        linger: bool = False,
     ) -> Future[Ack]:
         """Queue events for the journal; the future holds once they are durable.
 
-        Events without a time get the current one.
+        Events without a time get the current one. ``linger`` leaves them in the queue until the
+        next submit, or ``flush``: two writes that follow each other are then one commit.
 
         ``unless_foreign`` gives way: when others have added events first, nothing is written and
         the answer says so. The future raises LeaseLost, EventRefused, StoreUnavailable (outcome
@@ -106,9 +108,20 @@ class Attempt:
         write = _Write(bodies, patch, records, unless_foreign)
         with self._lock:
             self._queue.append(write)
-            batch = self._next_batch()
+            batch = [] if linger else self._next_batch()
         self._send(batch)
         return write.future
+
+    @property
+    def busy(self) -> bool:
+        """True while something that was submitted has not been answered."""
+        return bool(self._in_flight or self._queue)
+
+    def flush(self) -> None:
+        """Send what lingers in the queue."""
+        with self._lock:
+            batch = self._next_batch()
+        self._send(batch)
 
     def renewed(self, controls: Controls, *, asked_at: float) -> None:
         """Take a renewal that the store granted; ``asked_at`` is when it was asked for."""

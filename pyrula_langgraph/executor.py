@@ -211,7 +211,8 @@ class GraphExecutor:
         leg, error = plan.leg, returned.error
         if leg.attempt.failure is not None:
             return StoodDown(leg.attempt.failure)
-        await settled(leg.attempt)
+        if leg.attempt.busy:
+            await written(leg.attempt, (), Patch(), unless_foreign=False)
         if leg.attempt.controls.cancel:
             return Cancelled()
         if isinstance(error, asyncio.CancelledError):
@@ -303,11 +304,6 @@ def failed(error: BaseException, leg: Leg) -> Ending:
     detail = {"steps": [key for key, _ in leg.errors]} if leg.errors else {}
     code = run_code(error, RunKind.AGENT)
     return Failed(code, record.to_json(), record.user_code, detail, (), error)
-
-
-async def settled(attempt: Attempt) -> None:
-    """Wait until what was submitted is durable, so that the controls are the latest ones."""
-    await written(attempt, (), Patch(), unless_foreign=False)
 
 
 async def written(

@@ -13,6 +13,7 @@ from typing import Any, cast
 
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import ensure_config
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.pregel import Pregel
 from langgraph.pregel.protocol import PregelProtocol
 
@@ -52,6 +53,8 @@ __all__ = ["DurableGraph", "durable"]
 
 # What a call may say about a run that has to survive the call: it is recorded with the input.
 RECORDED = ("context", "interrupt_before", "interrupt_after")
+# Checkpointers whose place the journal may take: none, or one that a restart would empty anyway.
+REPLACEABLE = (type(None), bool, InMemorySaver, JournalSaver)
 # What LangGraph takes and durability decides.
 DECIDED = ("durability", "checkpoint_during", "control")
 
@@ -84,6 +87,12 @@ def durable(
     if not isinstance(graph, Pregel):
         raise GraphUnsupported(
             f"{type(graph).__name__} is not a compiled graph", hint="Pass graph.compile()"
+        )
+    if not isinstance(graph.checkpointer, REPLACEABLE):
+        raise GraphUnsupported(
+            f"graph {name!r} was compiled with {type(graph.checkpointer).__name__}, whose state a "
+            "durable run would not see",
+            hint="Compile it without a checkpointer: the run's journal keeps its state",
         )
     missed = unmatched(list(node_paths(graph)), nodes or {})
     if missed:

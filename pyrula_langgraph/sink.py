@@ -5,9 +5,10 @@ Owns which event a task's writes or a checkpoint become. Must never decide how a
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, Final
 
 from langgraph.constants import START
 from langgraph.types import Interrupt
@@ -28,6 +29,10 @@ from pyrula_langgraph.leg import Leg
 
 __all__ = ["AttemptSink"]
 
+# A task's writes are followed at once by the checkpoint of its superstep, when it was the last one.
+# Waiting this long for it makes one commit of the two; nothing is acknowledged before either.
+linger_s: Final = 0.001
+
 
 class AttemptSink:
     """The saver's way into the journal of the run that ``leg`` executes.
@@ -47,8 +52,12 @@ class AttemptSink:
         del thread
         done: Future[None] = Future()
         events = self.events_of(fact)
-        write = self.leg.attempt.submit(events, records=records)
+        attempt, loop = self.leg.attempt, running_loop()
+        linger = loop is not None and isinstance(fact, TaskFact) and fact.error is None
+        write = attempt.submit(events, records=records, linger=linger)
         write.add_done_callback(lambda ack: self.settle(done, ack))
+        if loop is not None and linger:
+            loop.call_later(linger_s, attempt.flush)
         return done
 
     def settle(self, done: Future[None], ack: Future[Ack]) -> None:
@@ -141,6 +150,14 @@ class AttemptSink:
             outer = self.leg.outer_key(fact.checkpoint_ns.split(NS_SEPARATOR))
             fields["ns"] = outer or fact.checkpoint_ns
         return [Event(EventType.GRAPH_CHECKPOINT, fields)]
+
+
+def running_loop() -> asyncio.AbstractEventLoop | None:
+    """Return the event loop of the calling thread, None where there is none."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
 
 
 def is_start(key: str) -> bool:

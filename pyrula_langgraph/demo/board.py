@@ -6,7 +6,7 @@ Owns the words for a ticket's state. Pure: rows of the store go in, lines of a t
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 
 from pyrula_core.model import RunRow, RunStatus
@@ -87,7 +87,6 @@ class Board:
     kills: int = 0
     workers: int = 0
     pid: int | None = None
-    notes: list[str] = field(default_factory=list)
 
     def going(self) -> list[Case]:
         """Return the cases that have not ended."""

@@ -33,6 +33,7 @@ class KillPlan:
         self.done = 0
         self._random = random.Random(seed)
         self._due_at: int | None = None
+        self._hesitation = 0.0
         self._strike_at: float | None = None
 
     @property

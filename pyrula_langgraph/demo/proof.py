@@ -56,7 +56,6 @@ class Counts:
     executions: int
     effects: int
     attempts: int
-    processes: int
     lost_owners: int
 
 
@@ -131,7 +130,6 @@ def count(evidence: Evidence, done: Mapping[str, list[float]]) -> Counts:
         executions=len(evidence.executions),
         effects=sum(entry.effective for entry in evidence.entries),
         attempts=len(evidence.entries),
-        processes=len({execution.pid for execution in evidence.executions}),
         lost_owners=sum(orphaned),
     )
 

@@ -7,6 +7,7 @@ alone, as any other observer would. Must never drive a run.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import multiprocessing
 import os
 import signal
@@ -14,7 +15,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from pyrula_core import Client, InterruptView
+from pyrula_core import Client, InterruptConflictError, InterruptView, RunFinishedError
 from pyrula_core.model import RunKey
 from pyrula_langgraph.demo.approvals import answer_by_rule
 from pyrula_langgraph.demo.board import Board, Case, State, names
@@ -32,7 +33,6 @@ leave_seconds_max: Final = 5.0
 still_seconds_max: Final = 120.0
 own_failures_max: Final = 3
 log_lines_shown: Final = 12
-
 
 FORKS: Final = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload(["pyrula_langgraph.demo.worker"])
@@ -69,18 +69,23 @@ class Worker:
         """How it ended, None while it runs."""
         return self._process.exitcode
 
-    def kill(self) -> None:
-        """Kill it as a power cut would: it gets to know nothing."""
-        os.kill(self.pid, signal.SIGKILL)
+    def kill(self) -> bool:
+        """Kill it as a power cut would; False when it had ended by itself just before."""
+        self._signal(signal.SIGKILL)
         self._process.join()
+        return self.exit_code == -signal.SIGKILL
 
     def stop(self) -> None:
         """Ask it to hand its runs back and end; kill it when it does not."""
-        if self.exit_code is None:
-            os.kill(self.pid, signal.SIGTERM)
-            self._process.join(leave_seconds_max)
+        self._signal(signal.SIGTERM)
+        self._process.join(leave_seconds_max)
         if self.exit_code is None:
             self.kill()
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self.exit_code is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)
 
 
 @dataclass(slots=True)
@@ -178,7 +183,8 @@ class Supervisor:
             self.plan.begin(ended=ended, going=going)
         if not self.plan.due(events=self.board.events, now=time.monotonic()):
             return
-        self._worker.kill()
+        if not self._worker.kill():
+            return
         self._worker = None
         self.plan.struck()
         self.board.kills = self.plan.done
@@ -192,10 +198,9 @@ class Supervisor:
 
     def _complaint(self, what: str) -> str:
         """Say what went wrong and show the end of the worker's log."""
-        written = self.site.log_file.read_text("utf-8", errors="replace").splitlines()
-        return "\n".join(
-            [f"{what}; its log {self.site.log_file} ends:", *written[-log_lines_shown:]]
-        )
+        log = self.site.log_file
+        written = log.read_text("utf-8", errors="replace").splitlines() if log.exists() else []
+        return "\n".join([f"{what}; its log {log} ends:", *written[-log_lines_shown:]])
 
     # --- the person -----------------------------------------------------------------------------
 
@@ -205,7 +210,9 @@ class Supervisor:
             view = await self.client.describe(NAME, case.run_id)
             for question in view.interrupts:
                 if time.time() - question.opened_at >= person_thinks_seconds:
-                    await self._answer_one(case, question)
+                    # Somebody at another terminal may have been faster: the first answer counts.
+                    with contextlib.suppress(InterruptConflictError, RunFinishedError):
+                        await self._answer_one(case, question)
 
     async def _answer_one(self, case: Case, question: InterruptView) -> None:
         answer = answer_by_rule(question.value)
