@@ -57,6 +57,7 @@ from pyrula_core.registry import Registry, agent, workflow
 from pyrula_core.retry import RetryPolicy
 from pyrula_core.retry_config import RetryConfig
 from pyrula_core.stores import open_store
+from pyrula_core.worker import Worker, WorkerOptions
 
 __all__ = [
     "CallerError",
@@ -111,6 +112,8 @@ __all__ = [
     "UpdateError",
     "UpdateRejected",
     "UpdateTimeout",
+    "Worker",
+    "WorkerOptions",
     "agent",
     "current_run",
     "once",

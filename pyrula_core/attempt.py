@@ -65,7 +65,8 @@ class _Write:
 class Attempt:
     """The writing side of a claimed run.
 
-    ``seq`` and ``controls`` are the last known; ``failure`` is why nothing more can be written.
+    ``seq`` and ``controls`` are the last known; ``failure`` is why nothing more can be written;
+    ``draining`` asks the run to stop at its next durable boundary, since its worker does.
     """
 
     def __init__(self, store: Store, row: RunRow, *, clock: Clock, lease_ttl: float) -> None:
@@ -80,6 +81,7 @@ class Attempt:
         self.deadline = clock.monotonic() + lease_ttl
         self.failure: StoreError | None = None
         self.released = False
+        self.draining = False
         self._queue: deque[_Write] = deque()
         self._in_flight: list[_Write] = []
         self._foreign: list[Event] = []

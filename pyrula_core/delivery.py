@@ -206,7 +206,7 @@ class Delivery(Traffic):
     def _obey(self, controls: Controls) -> bool:
         if controls.cancel:
             self.stop(CancelRequested())
-        elif controls.pause:
+        elif controls.pause or self.attempt.draining:
             self.stop(PauseRequested())
         return self.stopped is None
 

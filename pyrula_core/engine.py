@@ -7,25 +7,33 @@ Only the engine and what it calls bring user code and a store together.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Final
 
-from pyrula_core.attempt import Ack, Attempt
+from pyrula_core.attempt import Attempt
 from pyrula_core.body import BodyExecutor
 from pyrula_core.clock import SystemClock, SystemEntropy
+from pyrula_core.closing import owner_budget_spent, record, store_budget_spent, unreadable
 from pyrula_core.codec import decode, encode
 from pyrula_core.endings import (
     Cancelled,
-    Completed,
     Continued,
     Ending,
     Failed,
     StoodDown,
     Waiting,
 )
-from pyrula_core.errors import EventRefused, JournalError, LeaseLost, PyrulaError, StoreUnavailable
+from pyrula_core.errors import (
+    EventRefused,
+    JournalError,
+    LeaseLost,
+    PyrulaError,
+    StoreError,
+    StoreUnavailable,
+)
 from pyrula_core.events import Event, EventType
 from pyrula_core.failure import capture
 from pyrula_core.lease import LeaseKeeper, shared_keeper
@@ -41,8 +49,6 @@ from pyrula_core.ports import (
     NotClaimable,
     Patch,
     ReadEvents,
-    Record,
-    RecordRange,
     Store,
 )
 from pyrula_core.registry import REGISTRY, Executor, Registry
@@ -53,14 +59,17 @@ log = logging.getLogger("pyrula.engine")
 
 lease_ttl_s: Final = 30.0
 orphan_budget: Final = 3
+store_budget: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Engine:
     """Drives runs of one store in this process.
 
-    ``owner`` names this process in leases, ``lease_ttl`` is in seconds, ``max_retries`` is how
-    often in a row a run may lose its owner without progress before it fails.
+    ``owner`` names this process in leases, ``lease_ttl`` is in seconds. ``max_retries`` is how
+    often a run may lose its owner, and ``max_store_requeues`` its store, without progress in
+    between before it fails. ``attempts`` holds what is being driven; ``forsaken`` the owners under
+    which attempts of this process ended without giving their lease back, and why.
     """
 
     store: Store
@@ -71,6 +80,10 @@ class Engine:
     owner: str = field(default_factory=this_process)
     lease_ttl: float = lease_ttl_s
     max_retries: int = orphan_budget
+    max_store_requeues: int = store_budget
+    attempts: set[Attempt] = field(default_factory=set)
+    forsaken: dict[str, str] = field(default_factory=dict)
+    _claims: Iterator[int] = field(default_factory=itertools.count)
 
     async def claim(self, key: RunKey) -> Claimed | NotClaimable:
         """Try to become the owner of one run; one whose owner is known to be dead is taken over."""
@@ -78,17 +91,30 @@ class Engine:
         if isinstance(answer, Claimed) or answer.row is None:
             return answer
         held_by = answer.row.owner
-        if answer.row.status is not RunStatus.RUNNING or held_by is None or not is_dead(held_by):
+        if answer.row.status is not RunStatus.RUNNING or held_by is None:
             return answer
-        return await self.store.call(replace(self.claim_op(key=key), dead_owner=held_by))
+        reason = self.forsaken.get(held_by)
+        if reason is None and not is_dead(held_by):
+            return answer
+        takeover = replace(self.claim_op(key, reason or "owner_gone"), dead_owner=held_by)
+        answer = await self.store.call(takeover)
+        if isinstance(answer, Claimed):
+            self.forsaken.pop(held_by, None)
+        return answer
 
-    def claim_op(self, key: RunKey | None = None) -> Claim:
-        """Return the operation that claims ``key``, or any run this process can serve."""
+    def claim_op(self, key: RunKey | None = None, reason: str = "owner_gone") -> Claim:
+        """Return the operation that claims ``key``, or any run this process can serve.
+
+        ``reason`` is what is recorded when the former owner had not given the run back.
+        """
         now = self.clock.time()
-        claimed = Event(EventType.RUN_CLAIMED, {"owner": self.owner}, at=now)
-        orphaned = Event(EventType.RUN_REQUEUED, {"reason": "owner_gone"}, at=now)
+        token, at, place = self.owner.partition("@")
+        # Every claim has an owner of its own, so that this process can tell its attempts apart.
+        owner = f"{token}.{next(self._claims)}{at}{place}"
+        claimed = Event(EventType.RUN_CLAIMED, {"owner": owner}, at=now)
+        orphaned = Event(EventType.RUN_REQUEUED, {"reason": reason}, at=now)
         return Claim(
-            owner=self.owner,
+            owner=owner,
             ttl=self.lease_ttl,
             claimed=encode(claimed),
             orphaned=encode(orphaned),
@@ -103,21 +129,27 @@ class Engine:
 
         Raises JournalError for a damaged journal; nothing was executed then.
         """
-        history = await read_history(self.store, row.key)
-        state = fold(history)
         attempt = Attempt(self.store, row, clock=self.clock, lease_ttl=self.lease_ttl)
-        attempt.seq = state.seq
+        self.attempts.add(attempt)
         if self.keeper is not None:
             self.keeper.keep(attempt)
         try:
-            ending = await self._attempt(attempt, history, state, executor)
+            history = await read_history(self.store, row.key)
+            ending = await self._attempt(attempt, history, fold(history), executor)
             return await self._conclude(attempt, ending)
+        except JournalError as error:
+            await self._hand_back(attempt, error.code)
+            raise
         except asyncio.CancelledError:
             await self._hand_back(attempt, "drained")
             raise
         finally:
+            self.attempts.discard(attempt)
             if self.keeper is not None:
                 self.keeper.drop(attempt)
+            if not attempt.released and row.owner is not None:
+                lost_store = isinstance(attempt.failure, StoreUnavailable)
+                self.forsaken[row.owner] = "store_unavailable" if lost_store else "owner_gone"
 
     async def _attempt(
         self,
@@ -133,12 +165,22 @@ class Engine:
             return Waiting(paused=True)
         lost = state.requeues.get("owner_gone", 0)
         if lost > self.max_retries:
-            return worn_out(attempt.key, lost)
+            return owner_budget_spent(attempt.key, lost)
+        outages = state.requeues.get("store_unavailable", 0)
+        if outages > self.max_store_requeues:
+            return store_budget_spent(attempt.key, outages)
         definition = self.registry.find(attempt.key.name, attempt.row.version)
         if definition is None:
             return StoodDown(self.registry_error(attempt.row))
         chosen = executor or definition.executor or BodyExecutor(definition, self.entropy)
         return await chosen.execute(attempt, history)
+
+    async def end_unreadable(self, key: RunKey, error: PyrulaError, tries: int) -> None:
+        """End a run whose journal cannot be replayed, so that nobody tries it for ever."""
+        answer = await self.claim(key)
+        if isinstance(answer, Claimed):
+            attempt = Attempt(self.store, answer.row, clock=self.clock, lease_ttl=self.lease_ttl)
+            await record(attempt, unreadable(error, tries))
 
     def registry_error(self, row: RunRow) -> PyrulaError:
         """Return the error for a version that this process does not have."""
@@ -155,6 +197,8 @@ class Engine:
             if isinstance(ending, Continued):
                 ending = await self._continue(attempt, ending)
             while True:
+                if isinstance(ending, StoodDown) and isinstance(ending.error, EventRefused):
+                    return await self._refused(attempt, ending.error)
                 if isinstance(ending, StoodDown):
                     await self._stand_down(attempt, ending.error)
                     return ending
@@ -169,7 +213,20 @@ class Engine:
             log.warning("attempt_abandoned run=%s code=%s", attempt.key, error.code)
             return StoodDown(error)
         except EventRefused as error:
-            return StoodDown(error)
+            return await self._refused(attempt, error)
+
+    async def _refused(self, attempt: Attempt, error: EventRefused) -> Ending:
+        """End a run whose events the store will never take, while the run is still ours."""
+        again = Attempt(self.store, attempt.row, clock=self.clock, lease_ttl=self.lease_ttl)
+        again.seq = attempt.seq
+        detail = {"reason": error.message}
+        ending = Failed(error.code, capture(error).to_json(), None, detail, (), error)
+        try:
+            await record(again, ending)
+        except StoreError as late:
+            return StoodDown(late)
+        attempt.released = again.released
+        return ending
 
     async def _continue(self, attempt: Attempt, ending: Continued) -> Continued:
         """Create the next run of the chain, before this one ends: a crash loses neither."""
@@ -201,51 +258,6 @@ class Engine:
             await asyncio.shield(asyncio.wrap_future(future))
         except PyrulaError as error:
             log.warning("hand_back_failed run=%s code=%s", attempt.key, error.code)
-
-
-def worn_out(key: RunKey, lost: int) -> Failed:
-    """Return the ending of a run whose owners keep dying without getting anywhere."""
-    error = PyrulaError(
-        f"run {key} lost its owner {lost} times without recording a step in between",
-        hint="Its code seems to kill the process; look at the step that follows the last recorded",
-        code="max_retries",
-    )
-    return Failed(error.code, capture(error).to_json(), None, {"owner_gone": lost}, (), error)
-
-
-async def record(attempt: Attempt, ending: Ending) -> Ack:
-    """Append a run's last events, giving way to what others added in the meantime."""
-    event, patch, records = closing(ending)
-    before: Sequence[Event] = getattr(ending, "events", ())
-    events = [*before, event] if event is not None else list(before)
-    future = attempt.submit(events, patch=patch, records=records, unless_foreign=True)
-    return future.result() if future.done() else await asyncio.wrap_future(future)
-
-
-def closing(
-    ending: Ending,
-) -> tuple[Event | None, Patch, Sequence[Record | RecordRange]]:
-    """Return the event, the row's change and the records that an ending stands for."""
-    match ending:
-        case Completed(output, _, records):
-            patch = Patch(status=RunStatus.COMPLETE, release=True)
-            return Event(EventType.RUN_COMPLETE, {}, output), patch, records
-        case Failed(code, failure, user_code, detail):
-            fields: dict[str, Any] = {"code": code, "failure": failure, "detail": detail}
-            if user_code is not None:
-                fields["user_code"] = user_code
-            patch = Patch(RunStatus.ERROR, release=True, error_code=code, user_code=user_code)
-            return Event(EventType.RUN_ERROR, fields), patch, ()
-        case Cancelled(_, records):
-            patch = Patch(RunStatus.CANCELLED, release=True, error_code="cancelled")
-            return Event(EventType.RUN_CANCELLED), patch, records
-        case Continued(_, _, run_id):
-            patch = Patch(RunStatus.CONTINUED, release=True)
-            return Event(EventType.RUN_CONTINUED, {"run_id": run_id}), patch, ()
-        case Waiting():
-            return None, Patch(status=RunStatus.QUEUED, release=True), ()
-        case StoodDown():
-            raise AssertionError("an attempt that stood down records nothing")
 
 
 async def read_history(store: Store, key: RunKey, after: int = 0) -> list[Event]:

@@ -9,7 +9,8 @@ A store takes *operations*, plain values, and answers each with a result value. 
 * L3 durable before it is answered. L4 reads are gap-free, ordered and never shrink.
 * L5 epochs strictly rise per run, across restarts. L6 leases run on the store's clock.
 * L7 a terminal status freezes the journal. L8 namespaces are isolated.
-* L9 the only exceptions are StoreUnavailable (outcome unknown) and JournalError.
+* L9 the only exceptions are StoreUnavailable (outcome unknown), JournalError, EventRefused (a batch
+  that no repetition would make acceptable) and CallerError (a list cursor that is not one).
 * L10 a claim has one winner, and a claimed run whose claimer dies is claimable again.
 * L11 ``subscribe`` is a hint: correctness never depends on it.
 
@@ -91,7 +92,7 @@ class Create(Op["CreateResult"]):
     """Create a queued run with its first events, or answer the run that is there already.
 
     ``idempotency_key`` is unique per run name. ``claim_owner`` with ``claim_ttl`` (seconds)
-    claims the new run at once, as a ``Claim`` with epoch 1 would, appending ``claim_event``.
+    claims the new run at once, as its first ``Claim`` would, appending ``claim_event``.
     """
 
     key: RunKey

@@ -1,8 +1,8 @@
 """What is under way between a body and its journal: the body's side of it.
 
-Owns the durable calls that are pending: those that wait for a completion, those held back until the
-replay has ended, results on their way to the store. ``Delivery`` moves them along. Runs on one event loop;
-must never run user code, and never touch a store.
+Owns the durable calls that are pending: those that wait for a completion, those held back until
+the replay has ended, results on their way to the store. ``Delivery`` moves them along. Runs on one
+event loop; must never run user code, and never touch a store.
 """
 
 from __future__ import annotations

@@ -1,13 +1,9 @@
-"""What is particular to the SQLite store: its file, its group commit, its errors, its kills."""
+"""What is particular to the SQLite store: sharing, group commit, locks and failed commits."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-import sqlite3
-import stat
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
@@ -16,24 +12,17 @@ from pathlib import Path
 import apsw
 import pytest
 
-from pyrula_core.codec import decode, encode
 from pyrula_core.errors import (
-    JournalError,
-    JournalTooNew,
-    NotAPyrulaStore,
     StoreUnavailable,
     StoreUrlError,
 )
-from pyrula_core.events import Event, EventType, Payload
 from pyrula_core.model import Durability, RunKey, RunKind
-from pyrula_core.ports import Append, Appended, Create, Head, Post, Posted, ReadEvents, WriteRecords
-from pyrula_core.stores import open_store, sqlite_file
+from pyrula_core.ports import Append, Appended, Create, Head, Post, Posted, WriteRecords
+from pyrula_core.stores import open_store
 from pyrula_core.stores.sqlite import SqliteStore
 from pyrula_core.stores.sqlite_writer import inline_commit_ms_max
+from tests.core.store_cases import EVENT, create, listing, names, start
 from tests.core.store_child import KEY, body
-
-ROOT = Path(__file__).resolve().parents[2]
-EVENT = encode(Event(EventType.STEP_DONE, {"key": "pull#0"}, Payload("json/1", b'"x"'), at=1.5))
 
 
 @pytest.fixture
@@ -45,148 +34,6 @@ def path(tmp_path: Path) -> Path:
 def store(path: Path) -> Iterator[SqliteStore]:
     with SqliteStore(path) as store:
         yield store
-
-
-def create(store: SqliteStore, key: RunKey = KEY) -> None:
-    op = Create(key, RunKind.WORKFLOW, "1", "p", (EVENT,))
-    store.submit(op).result(timeout=30)
-
-
-def start(store: SqliteStore, key: RunKey = KEY) -> None:
-    """Create a run that is claimed at once; its seq is then 2 and its epoch 1."""
-    op = Create(
-        key,
-        RunKind.WORKFLOW,
-        "1",
-        "p",
-        (EVENT,),
-        claim_owner="a",
-        claim_ttl=1e6,
-        claim_event=EVENT,
-    )
-    store.submit(op).result(timeout=30)
-
-
-def listing(folder: Path) -> list[str]:
-    return sorted(entry.name for entry in folder.iterdir())
-
-
-def names(store: SqliteStore) -> list[str]:
-    frames = store.submit(ReadEvents(KEY)).result()
-    assert [seq for seq, _ in frames] == list(range(1, len(frames) + 1))
-    events = [decode(frame, key=KEY, seq=seq) for seq, frame in frames]
-    return [str(event.data.get("name", event.data.get("key"))) for event in events]
-
-
-# --- the file -------------------------------------------------------------------------------------
-
-
-def test_a_new_file_is_ours_and_private(path: Path) -> None:
-    SqliteStore(path).close()
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    with sqlite3.connect(path) as db:
-        assert db.execute("PRAGMA application_id").fetchone() == (sqlite_file.APPLICATION_ID,)
-        assert db.execute("PRAGMA user_version").fetchone() == (1,)
-        assert db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
-    db.close()
-
-
-def foreign_text(path: Path) -> None:
-    path.write_text("Dear diary, this file has nothing to do with databases at all.\n" * 20)
-
-
-def foreign_header(path: Path) -> None:
-    path.write_bytes(b"SQLite format 3\0" + bytes(range(256)) * 16)
-
-
-def foreign_single_byte(path: Path) -> None:
-    path.write_bytes(b"\n")
-
-
-def foreign_database(path: Path) -> None:
-    with sqlite3.connect(path) as db:
-        db.execute("CREATE TABLE run (x)")
-        db.execute("INSERT INTO run VALUES (1)")
-    db.close()
-
-
-def foreign_wal_database(path: Path) -> None:
-    with sqlite3.connect(path) as db:
-        db.execute("PRAGMA journal_mode = wal")
-        db.execute("CREATE TABLE run (x)")
-    db.close()
-
-
-def foreign_application(path: Path) -> None:
-    with sqlite3.connect(path) as db:
-        db.execute("PRAGMA application_id = 252006673")
-        db.execute("CREATE TABLE a (x)")
-    db.close()
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        foreign_text,
-        foreign_header,
-        foreign_single_byte,
-        foreign_database,
-        foreign_wal_database,
-        foreign_application,
-    ],
-)
-def test_a_file_that_is_not_ours_is_not_touched(path: Path, make: object) -> None:
-    make(path)
-    before, beside = path.read_bytes(), listing(path.parent)
-    with pytest.raises(NotAPyrulaStore, match="not touched"):
-        SqliteStore(path)
-    assert path.read_bytes() == before
-    assert listing(path.parent) == beside
-
-
-def test_a_file_of_a_later_version_is_not_touched(path: Path) -> None:
-    SqliteStore(path).close()
-    with sqlite3.connect(path) as db:
-        db.execute("PRAGMA user_version = 2")
-    db.close()
-    before, beside = path.read_bytes(), listing(path.parent)
-    with pytest.raises(JournalTooNew, match="schema version 2"):
-        SqliteStore(path)
-    assert path.read_bytes() == before
-    assert listing(path.parent) == beside
-
-
-def test_a_file_of_ours_without_its_tables_is_refused(path: Path) -> None:
-    SqliteStore(path).close()
-    with sqlite3.connect(path) as db:
-        db.execute("DROP TABLE event")
-    db.close()
-    with pytest.raises(NotAPyrulaStore, match="tables are missing"):
-        SqliteStore(path)
-
-
-def test_an_empty_file_becomes_a_store(path: Path) -> None:
-    path.touch()
-    with SqliteStore(path) as store:
-        create(store)
-
-
-def test_a_missing_directory_is_named(tmp_path: Path) -> None:
-    with pytest.raises(StoreUrlError, match="absent"):
-        SqliteStore(tmp_path / "absent" / "store.db")
-
-
-def test_a_directory_is_no_store(tmp_path: Path) -> None:
-    with pytest.raises(StoreUrlError, match="not a regular file"):
-        SqliteStore(tmp_path)
-
-
-def test_a_library_that_corrupts_files_is_refused() -> None:
-    sqlite_file.check_library("3.51.3")
-    sqlite_file.check_library("3.54.1")
-    for version in ("3.40.1", "3.51.2"):
-        with pytest.raises(StoreUnavailable, match=version):
-            sqlite_file.check_library(version)
 
 
 # --- sharing and durability -----------------------------------------------------------------------
@@ -372,98 +219,3 @@ def test_a_store_is_refused_on_the_far_side_of_a_fork(store: SqliteStore, path: 
         assert pipe.read() == b"refused refused "
     assert os.waitpid(child, 0)[1] == 0
     assert store.submit(Head(KEY)).result() is not None
-
-
-# --- damage ---------------------------------------------------------------------------------------
-
-
-def test_every_flipped_byte_of_a_stored_frame_is_found(store: SqliteStore, path: Path) -> None:
-    create(store)
-    ((seq, frame),) = store.submit(ReadEvents(KEY)).result()
-    other = apsw.Connection(str(path))
-    for at in range(len(frame)):
-        damaged = frame[:at] + bytes([frame[at] ^ 0x40]) + frame[at + 1 :]
-        other.execute("UPDATE event SET frame = ?", (damaged,))
-        ((_, found),) = store.submit(ReadEvents(KEY)).result()
-        assert found == damaged
-        with pytest.raises(JournalError):
-            decode(found, key=KEY, seq=seq)
-    other.close()
-
-
-def test_a_damaged_row_is_reported(store: SqliteStore, path: Path) -> None:
-    create(store)
-    other = apsw.Connection(str(path))
-    other.execute("UPDATE run SET status = 'qeued'")
-    other.close()
-    with pytest.raises(JournalError, match="qeued"):
-        store.submit(Head(KEY)).result()
-
-
-def test_damaged_pages_are_reported_and_never_read_as_something_else(path: Path) -> None:
-    with SqliteStore(path) as store:
-        start(store)
-        for number in range(200):
-            store.submit(Append(KEY, 1, 2 + number, (body(f"{number:04}"),))).result(timeout=30)
-        expected = names(store)
-    whole = path.read_bytes()
-    for at in range(100, len(whole), 4096 + 1777):
-        path.write_bytes(whole[:at] + bytes([whole[at] ^ 0xFF]) + whole[at + 1 :])
-        try:
-            with SqliteStore(path) as store:
-                found = names(store)
-        except (JournalError, NotAPyrulaStore, StoreUnavailable):
-            continue
-        assert found == expected, f"byte {at}"
-
-
-# --- other processes ------------------------------------------------------------------------------
-
-
-def child(act: str, path: Path, name: str, count: int) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "tests.core.store_child", act, str(path), name, str(count)]
-    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
-
-
-def test_two_processes_write_one_journal(path: Path) -> None:
-    with SqliteStore(path, durability=Durability.PROCESS) as store:
-        create(store)
-        children = [child("post", path, name, 150) for name in ("a", "b")]
-        mine = [store.submit(Post(KEY, (body(f"c-{n}"),))) for n in range(150)]
-        for future in mine:
-            future.result(timeout=60)
-        for process in children:
-            process.communicate(timeout=60)
-            assert process.returncode == 0
-        found = names(store)[1:]
-    assert len(found) == len(set(found)) == 450
-    for name in "abc":
-        assert [n for n in found if n.startswith(name)] == [f"{name}-{n}" for n in range(150)]
-
-
-@pytest.mark.crash
-def test_what_was_acknowledged_survives_every_kill(path: Path) -> None:
-    with SqliteStore(path, durability=Durability.PROCESS) as store:
-        start(store)
-        store.submit(Post(KEY, ())).result(timeout=30)
-    with sqlite3.connect(path) as db:
-        db.execute("UPDATE run SET lease_until = 0, ready_at = 0")
-    db.close()
-    acknowledged: list[str] = []
-    for number in range(25):
-        process = child("append", path, f"k{number}", 1_000_000)
-        assert process.stdout is not None
-        acknowledged += [process.stdout.readline().strip() for _ in range(1 + 7 * number % 23)]
-        process.kill()
-        acknowledged += [line.strip() for line in process.stdout if line.endswith("\n")]
-        process.wait(timeout=30)
-        process.stdout.close()
-    with sqlite3.connect(path) as db:
-        assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-    db.close()
-    with SqliteStore(path) as store:
-        found = names(store)
-    assert "" not in acknowledged
-    assert len(acknowledged) >= 25
-    assert set(acknowledged) <= set(found)
-    assert len(found) - 2 == len(set(found[2:])), "no event is there twice"
