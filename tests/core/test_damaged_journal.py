@@ -64,7 +64,7 @@ def newer(frame: bytes) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("change", "error", "code"),
+    "change, error, code",
     [(flipped, JournalError, "journal_corrupt"), (newer, JournalTooNew, "journal_too_new")],
 )
 async def test_a_changed_event_stops_the_run_before_any_effect(

@@ -28,8 +28,8 @@ from pyrula_core.versioning import StrandedPolicy
 async def eventually(client: Client, run_id: str, status: str) -> None:
     """Wait until a run has a status; the test's own timeout ends a wait that never does."""
     async with asyncio.timeout(20):
-        while (await client.head(RunKey("w", run_id))).shown_status != status:
-            await asyncio.sleep(0.01)  # noqa: ASYNC110 (the worker is another program, in spirit)
+        while (await client.head(RunKey("w", run_id))).shown_status != status:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
 
 
 async def test_a_worker_drives_started_runs_and_callers_only_wait(
