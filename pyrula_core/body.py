@@ -61,13 +61,9 @@ class BodyExecutor:
         """Run the body as far as it goes; the ending is not recorded yet, unless it waits."""
         created = history[0]
         delivery = Delivery(attempt, Recording(history))
-        context = Context(
-            attempt,
-            delivery,
-            number=sum(event.type is EventType.RUN_CLAIMED for event in history),
-            origin=created.data.get("origin", attempt.key.run_id),
-            entropy=self.entropy,
-        )
+        delivery.now = created.data.get("began", created.at)
+        number = sum(event.type is EventType.RUN_CLAIMED for event in history)
+        context = Context(attempt, delivery, created, number=number, entropy=self.entropy)
         task = asyncio.create_task(self._body(context, created), name=f"body {attempt.key}")
         delivery.start()
         try:

@@ -41,8 +41,8 @@ from pyrula_core.ports import (
     Store,
 )
 from pyrula_core.registry import REGISTRY, Definition, Registry
-from pyrula_core.steering import Steering
 from pyrula_core.stores import open_store
+from pyrula_core.succession import Succession
 from pyrula_core.views import outcome_view, run_view
 
 __all__ = ["Client"]
@@ -53,7 +53,7 @@ poll_longest_s: Final = 0.5
 chain_length_max: Final = 1000
 
 
-class Client(Steering):
+class Client(Succession):
     """A caller's hands on the runs of one store.
 
     ``store`` is a Store or its URL. Runs whose name is registered in this process can be driven by

@@ -94,13 +94,14 @@ class Context:
     """
 
     def __init__(
-        self, attempt: Attempt, delivery: Delivery, *, number: int, origin: str, entropy: Entropy
+        self, attempt: Attempt, delivery: Delivery, created: Event, *, number: int, entropy: Entropy
     ) -> None:
         self.name = attempt.key.name
         self.run_id = attempt.key.run_id
         self.attempt = number
         self._key = attempt.key
-        self._origin = origin
+        self._origin = created.data.get("origin", self.run_id)
+        self._random_seed = created.data.get("seed", f"{self.run_id}@{created.at!r}")
         self._delivery = delivery
         self._entropy = entropy
         self._clock = attempt.clock
@@ -145,8 +146,7 @@ class Context:
         return uuid.UUID(bytes=digest, version=4)
 
     def _seed(self, what: str) -> str:
-        created = self._delivery.attempt.row.created_at
-        return f"{self.name}\0{self.run_id}\0{created!r}\0{self._scope().names.key('~' + what)}"
+        return f"{self.name}\0{self._random_seed}\0{self._scope().names.key('~' + what)}"
 
     def _scope(self) -> Scope:
         scope = current_scope()

@@ -6,7 +6,7 @@ Owns ``Definition`` and the ``@workflow`` and ``@agent`` decorators. Must never 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -37,7 +37,9 @@ class Definition:
     """What a name and version stand for in this process.
 
     ``body`` is ``async def body(ctx, *args)``; a definition with an ``executor`` has none.
-    ``input_codec`` and ``output_codec`` encode what goes in and what comes out.
+    ``input_codec`` and ``output_codec`` encode what goes in and what comes out. ``retried`` says
+    what a retry takes over from a failed run's journal; when it begins with ``run:created``, its
+    payload and fields take the place of the copied ones.
     """
 
     name: str
@@ -47,6 +49,7 @@ class Definition:
     executor: Executor | None = None
     input_codec: ValueCodec = JSON_CODEC
     output_codec: ValueCodec = field(default_factory=lambda: JsonCodec(allow_local=True))
+    retried: Callable[[Sequence[Event]], list[Event]] | None = None
 
     def __post_init__(self) -> None:
         check_run_name(self.name)

@@ -21,7 +21,6 @@ from pyrula_core import (
     Client,
     DurableInvocationCancelled,
     DurableInvocationError,
-    RunOutcome,
     open_store,
 )
 from pyrula_core.adapter import (
@@ -36,15 +35,17 @@ from pyrula_core.adapter import (
     lease_ttl_s,
     run_sync,
 )
-from pyrula_core.model import RunKey, RunKind, RunStatus
-from pyrula_core.ports import Claimed, RunPage, Store
+from pyrula_core.model import RunKey, RunKind
+from pyrula_core.ports import Claimed, Store
 from pyrula_langgraph.admission import Admission, OnBusy
+from pyrula_langgraph.agent_calls import AgentCalls, call_config
 from pyrula_langgraph.clone import durable_clone, node_paths
 from pyrula_langgraph.codec import GraphCodec
 from pyrula_langgraph.errors import GraphUnsupported, ThreadBusy
 from pyrula_langgraph.executor import GraphExecutor
 from pyrula_langgraph.handoff import HandOff
 from pyrula_langgraph.options import NodeOptions, unmatched
+from pyrula_langgraph.retrying import retried_run
 from pyrula_langgraph.saver import JournalSaver
 from pyrula_langgraph.serde import GraphSerde
 from pyrula_langgraph.state_access import StateAccess
@@ -110,6 +111,7 @@ def durable(
             executor=executor,
             input_codec=executor.codec,
             output_codec=executor.codec,
+            retried=retried_run(executor.codec),
         )
     )
     client = Client(engine=Engine(opened, registry, lease_ttl=lease_ttl))
@@ -117,7 +119,7 @@ def durable(
     return DurableGraph(graph, executor, admission)
 
 
-class DurableGraph(StateAccess, PregelProtocol[Any, Any, Any, Any]):
+class DurableGraph(AgentCalls, StateAccess, PregelProtocol[Any, Any, Any, Any]):
     """A compiled graph whose calls are durable runs.
 
     ``graph`` is the wrapped original, ``client`` a Client on the same store, ``name`` the agent's.
@@ -278,106 +280,3 @@ class DurableGraph(StateAccess, PregelProtocol[Any, Any, Any, Any]):
 
     async def _output(self, key: RunKey) -> Any:
         return (await self.client.result(key.name, key.run_id, drive=False)).output
-
-    # --- as a durable agent ---------------------------------------------------------------------
-
-    async def start(
-        self,
-        input: Any,
-        *,
-        thread_id: str | None = None,
-        run_id: str | None = None,
-        idempotency_key: str | None = None,
-        config: RunnableConfig | None = None,
-        context: Any = None,
-    ) -> str:
-        """Record a run and return its id; whoever wraps the same graph can drive it.
-
-        Raises ThreadBusy, RunConflictError (same run id, other input), ResultNotSerializable.
-        """
-        key = await self._admission.start(
-            input,
-            thread=thread_id,
-            run_id=run_id,
-            config=dict(config or {}),
-            options={"context": context},
-            idempotency_key=idempotency_key,
-        )
-        return key.run_id
-
-    async def run_and_await(
-        self,
-        input: Any,
-        *,
-        thread_id: str | None = None,
-        run_id: str | None = None,
-        idempotency_key: str | None = None,
-        timeout: float | None = None,
-        drive: bool = True,
-        config: RunnableConfig | None = None,
-        context: Any = None,
-    ) -> RunOutcome:
-        """Run the graph durably and return where it comes to; attach when ``run_id`` exists.
-
-        The outcome's status is ``complete`` (with ``output``), ``interrupted`` (with
-        ``interrupts``) or ``paused``. Raises DurableInvocationError with the run's code and, where
-        it was raised in this process, the original exception as ``__cause__``.
-        """
-        started = await self.start(
-            input,
-            thread_id=thread_id,
-            run_id=run_id,
-            idempotency_key=idempotency_key,
-            config=config,
-            context=context,
-        )
-        if config is not None:
-            self._executor.configs[started] = call_config(config, config)
-        return await self.client.result(self.name, started, timeout=timeout, drive=drive)
-
-    async def answer(
-        self,
-        run_id: str,
-        answers: Mapping[str, Any],
-        *,
-        timeout: float | None = None,
-        drive: bool = True,
-    ) -> RunOutcome:
-        """Record answers by interrupt id, drive the run on, and return where it comes to.
-
-        Raises InterruptNotFoundError, InterruptConflictError, InvalidAnswerError, and what
-        ``run_and_await`` raises. An answer is kept once it is recorded, whatever happens next.
-        """
-        for interrupt_id, value in answers.items():
-            await self.client.answer(self.name, run_id, interrupt_id, value)
-        return await self.client.result(self.name, run_id, timeout=timeout, drive=drive)
-
-    async def pause(self, run_id: str, *, reason: str = "") -> None:
-        """Ask a run to stop before its next node."""
-        await self.client.pause(self.name, run_id, reason=reason)
-
-    async def resume(self, run_id: str, *, reason: str = "") -> None:
-        """Let a paused run go on; await it with ``run_and_await`` or ``client.result``."""
-        await self.client.resume(self.name, run_id, reason=reason)
-
-    async def cancel(self, run_id: str, *, reason: str = "") -> None:
-        """Ask a run to end; no node starts after it."""
-        await self.client.cancel(self.name, run_id, reason=reason)
-
-    async def runs(
-        self,
-        status: RunStatus | str | None = None,
-        limit: int = 50,
-        cursor: str | None = None,
-    ) -> RunPage:
-        """Return a page of this agent's runs, newest first."""
-        return await self.client.list(self.name, status, limit, cursor)
-
-
-def call_config(full: RunnableConfig, given: RunnableConfig | None) -> dict[str, Any]:
-    """Return what a call's config adds in this process: callbacks, tags, all of configurable."""
-    config = dict(full)
-    config.pop("run_id", None)
-    if not (given or {}).get("recursion_limit"):
-        config.pop("recursion_limit", None)
-    return config

@@ -27,6 +27,7 @@ from pyrula_langgraph._compat import (
     TASK_ID,
 )
 from pyrula_langgraph.controls import CancelRun, PauseRun, RunStopped, StandDown
+from pyrula_langgraph.retrying import first_step
 
 __all__ = ["FRAME", "LEG", "Frame", "Leg"]
 
@@ -74,17 +75,12 @@ class Leg:
     @classmethod
     def of(cls, attempt: Attempt, history: Sequence[Event]) -> Leg:
         """Return the leg that follows a run's history."""
-        roots = [
-            event
-            for event in history
-            if event.type is EventType.GRAPH_CHECKPOINT and not event.data.get("ns")
-        ]
         return cls(
             attempt=attempt,
             origin=history[0].data.get("origin", attempt.key.run_id),
             records=SubstepRecords(history),
             number=sum(event.type is EventType.RUN_CLAIMED for event in history),
-            base_step=roots[0].data["step"] if roots else None,
+            base_step=first_step(history),
             asked={question.id for question in fold(history).open_questions},
         )
 
@@ -99,7 +95,7 @@ class Leg:
             stopped = StandDown(error.code)
         if stopped is None and self.attempt.controls.cancel:
             stopped = CancelRun()
-        if stopped is None and self.attempt.controls.pause:
+        if stopped is None and (self.attempt.controls.pause or self.attempt.draining):
             stopped = PauseRun()
         if stopped is None:
             return
@@ -113,7 +109,8 @@ class Leg:
     def obey(self) -> None:
         """Let the graph stop at its next superstep when a control is in force."""
         controls = self.attempt.controls
-        if controls.cancel or controls.pause or self.attempt.failure is not None:
+        stopping = self.attempt.draining or self.attempt.failure is not None
+        if controls.cancel or controls.pause or stopping:
             self.control.request_drain("stopped")
 
     # --- keys -----------------------------------------------------------------------------------

@@ -184,7 +184,7 @@ def plan_batch(
 
 def continued(old: State | None, value: Any) -> State | None:
     """Return the state of a channel that a written value goes on from, else None."""
-    if type(value) is str:
+    if type(value) is str or type(value) is dict:
         return old
     if type(value) is list and isinstance(old, Seq) and type(old.value) is list:
         return old if value and old.value and value[0] is old.value[0] else None

@@ -84,7 +84,7 @@ class Reading:
     def model(self, body: bytes) -> Any:
         """Return a pydantic model as it was, without validating it again."""
         name, fields, mask, extra, private = self.record(body)
-        kind = self._table.resolve(name, "model")
+        kind: Any = self._table.resolve(name, "model")
         shape = model_shape(kind)
         was_set = set(fields_set(mask, tuple(fields)))
         fields = self._table.migrated(name, fields)
@@ -95,7 +95,7 @@ class Reading:
             was_set.update(extra)
         elif shape.allows_extra:
             extra = {}
-        value: Any = object.__new__(kind)
+        value = object.__new__(kind)
         set_ = object.__setattr__
         set_(value, "__dict__", fields)
         set_(value, "__pydantic_fields_set__", was_set)

@@ -91,8 +91,10 @@ def type_path_of(kind: type[Any]) -> str:
     return f"{kind.__module__}:{kind.__qualname__}"
 
 
-def kind_of(kind: type[Any]) -> Kind | None:
+def kind_of(kind: Any) -> Kind | None:
     """Return what sort of data class this is, or None when it is none that can be recorded."""
+    if not isinstance(kind, type):
+        return None
     if issubclass(kind, Enum):
         return "enum"
     if issubclass(kind, BaseModel):
@@ -134,7 +136,7 @@ class TypeTable:
 
     def allow(self, kind: type[Any]) -> None:
         """Allow a class to be written and rebuilt; raises TypeError for what is no data class."""
-        if not isinstance(kind, type) or kind_of(kind) is None:
+        if kind_of(kind) is None:
             raise TypeError(
                 f"{kind!r} cannot be allowed: only dataclasses, pydantic models, enums, "
                 "NamedTuples and subclasses of built-in values can be recorded"

@@ -14,7 +14,7 @@ depth_max: Final = 100
 
 
 class Code:
-    """What the bytes of a msgpack extension are; plain ints, since they are passed for each value."""
+    """What the bytes of a msgpack extension are; plain ints, for they are passed all the time."""
 
     INT: Final = 1
     TEXT: Final = 2

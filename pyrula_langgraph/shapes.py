@@ -24,7 +24,7 @@ run_text_chars_max: Final = 64
 record_weight_min: Final = 512
 bulky_weight: Final = 4096
 object_weight: Final = 200
-nesting_max: Final = 4
+nesting_max: Final = 6
 
 SCALARS: Final = frozenset({int, float, bool, type(None), str})
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pyrula_core import Context, Event, OutcomeUnknown
-from tests.core.journals import Effects, cut, drive, finished, history, prefixes, steps
+from tests.core.cut_journals import Effects, cut, drive, finished, history, prefixes, steps
 
 BRANCHES = range(10)
 LEAVES = range(3)

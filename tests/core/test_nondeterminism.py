@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pyrula_core import Client, Context, EventType
-from tests.core.journals import Effects, cut, drive, finished, prefixes, refusal, steps
+from tests.core.cut_journals import Effects, cut, drive, finished, prefixes, refusal, steps
 
 Script = Sequence[tuple[str, str]]
 """The steps of one sequence: their names and arguments."""

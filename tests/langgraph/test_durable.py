@@ -14,7 +14,10 @@ from langgraph.types import interrupt
 from pyrula_core import (
     DurableInvocationError,
     RetryPolicy,
+    RetryRefusedError,
     RunConflictError,
+    current_run,
+    step,
 )
 from pyrula_core.ports import Store
 from pyrula_langgraph import (
@@ -258,3 +261,34 @@ async def test_context_reaches_the_nodes_and_survives_a_question(wrap: Wrap) -> 
     done = await bot.answer("r", {asked.interrupts[0].id: 1})
     assert done.output["log"] == ["ann"]
     assert seen == ["ann", "ann"]
+
+
+async def test_a_retry_goes_on_from_the_failed_node_and_serves_its_sub_steps(wrap: Wrap) -> None:
+    effects: list[str] = []
+    keys: list[str] = []
+    broken = [True]
+
+    async def node(state: State) -> dict[str, Any]:
+        keys.append(current_run().idempotency_key)
+        await step("charge", effects.append, "charge")
+        if broken:
+            broken.pop()
+            raise ConnectionError("down")
+        return {"log": ["node"]}
+
+    graph = StateGraph(State)
+    graph.add_node("before", lambda state: effects.append("before"))
+    graph.add_node("node", node)
+    graph.add_edge(START, "before")
+    graph.add_edge("before", "node")
+    bot = wrap(graph)
+    with pytest.raises(DurableInvocationError):
+        await bot.run_and_await(START_STATE, thread_id="t", run_id="r")
+    new = await bot.retry("r")
+    outcome = await bot.client.result("bot", new)
+    assert outcome.output["log"] == ["node"]
+    assert effects == ["before", "charge"]
+    assert keys == ["bot/r/2.node"] * 2
+    with pytest.raises(RetryRefusedError) as caught:
+        await bot.retry("r")
+    assert caught.value.code == "retry_stale"

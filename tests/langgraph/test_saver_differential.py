@@ -2,25 +2,20 @@ from __future__ import annotations
 
 import operator
 import random
-from copy import deepcopy
 from typing import Annotated, Any, TypedDict
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage
 from langgraph.channels.delta import DeltaChannel
-from langgraph.checkpoint.base import BaseCheckpointSaver, empty_checkpoint
-from langgraph.checkpoint.base.id import uuid6
+from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.message import add_messages
 from langgraph.types import Command, Overwrite, Send, interrupt
-from pydantic import BaseModel
 
-from pyrula_langgraph import evolve, node_wire, saver_plan
 from pyrula_langgraph.saver import JournalSaver
 from pyrula_langgraph.serde import GraphSerde
-
-WORDS = [f"word-{place}-" + "x" * (place * 7 % 90) for place in range(40)]
+from tests.langgraph.saver_values import WORDS, exact, message
 
 
 def merge(left: dict[str, Any], right: dict[str, Any]) -> dict[str, Any]:
@@ -80,14 +75,6 @@ def edit(rng: random.Random, state: State) -> dict[str, Any]:
         if rng.random() < 0.5:
             update[name] = CHANGES[name](rng, state)
     return update
-
-
-def message(rng: random.Random, id_: str) -> Any:
-    words = " ".join(rng.choices(WORDS, k=3))
-    if rng.random() < 0.5:
-        return HumanMessage(words, id=id_)
-    calls = [{"name": "f", "args": {"at": (1, 2)} if rng.random() < 0.2 else {}, "id": id_}]
-    return AIMessage(words, id=id_, tool_calls=calls)
 
 
 def log(rng: random.Random, state: State) -> list[Any]:
@@ -273,143 +260,3 @@ def test_histories_equal_those_of_langgraphs_own_saver(kind, seed, tmp_path):
     twins.reopen()
     twins.compare(limit=None)
     twins.saver.close()
-
-
-class Bench:
-    """Puts random checkpoints straight into a saver, remembering what each must read back as."""
-
-    def __init__(self, saver: JournalSaver, seed: int) -> None:
-        self.saver = saver
-        self.rng = random.Random(seed)
-        self.expected: dict[str, tuple[dict[str, Any], str | None]] = {}
-        self.live: dict[str, tuple[dict[str, Any], dict[str, int]]] = {}
-
-    def step(self) -> None:
-        """Put a child of the newest checkpoint, or now and then of an older one."""
-        parent = max(self.expected, default=None)
-        if parent is not None and self.rng.random() < 0.1:
-            parent = self.rng.choice(list(self.expected))
-        values, versions = self.taken(parent)
-        new_versions = {}
-        for name in ("items", "words", "text", "book", "tree", "gone"):
-            if self.rng.random() < 0.6:
-                self.change(name, values)
-                new_versions[name] = versions[name] = versions.get(name, 0) + 1
-        if parent is not None:
-            written = [(name, values.get(name)) for name in new_versions]
-            where = config_at(parent)
-            self.saver.put_writes(where, written, f"task-{self.rng.random()}", "path")
-        checkpoint = {**empty_checkpoint(), "id": str(uuid6()), "channel_values": values.copy()}
-        checkpoint["channel_versions"] = versions
-        self.saver.put(config_at(parent), checkpoint, {"step": len(self.expected)}, new_versions)
-        self.expected[checkpoint["id"]] = (deepcopy(values), parent)
-        self.live = {checkpoint["id"]: (values, versions)}
-
-    def taken(self, parent: str | None) -> tuple[dict[str, Any], dict[str, int]]:
-        """Return the values of a checkpoint: the live ones, or, as a fork does, read back."""
-        if parent is None:
-            return {}, {}
-        if parent in self.live and self.rng.random() < 0.9:
-            return self.live[parent]
-        found = self.saver.get_tuple(config_at(parent))
-        assert found is not None
-        return found.checkpoint["channel_values"], dict(found.checkpoint["channel_versions"])
-
-    def change(self, name: str, values: dict[str, Any]) -> None:
-        rng = self.rng
-        if name == "items":
-            values[name] = self.changed_items(values.get(name, []))
-        elif name == "words":
-            more = [rng.choice([1, True, 1.0, None, "w", 2**70]) for _ in range(rng.randint(0, 40))]
-            values[name] = (values.get(name, []) + more)[-300:]
-        elif name == "text":
-            values[name] = values.get(name, "") * (rng.random() < 0.95) + rng.choice(WORDS) * 9
-        elif name == "book":
-            values[name] = self.changed_book(values.get(name, {}))
-        elif name == "tree":
-            old = values.get(name, {})
-            notes = self.changed_items(old.get("notes", []))
-            values[name] = {"notes": notes, "n": {"text": "y" * 600, "k": rng.random()}}
-        elif rng.random() < 0.5:
-            values.pop(name, None)
-        else:
-            values[name] = (1, {2}, b"3")
-
-    def changed_items(self, old: list[Any]) -> list[Any]:
-        rng = self.rng
-        new = list(old)
-        if new and rng.random() < 0.3:
-            rng.choice(new[-20:]).additional_kwargs["in place"] = [rng.random()]
-        if new and rng.random() < 0.3:
-            del new[rng.randrange(len(new))]
-        if new and rng.random() < 0.1:
-            rng.shuffle(new)
-        new += [message(rng, str(rng.random())) for _ in range(rng.choice([0, 1, 1, 2, 30]))]
-        return new[-rng.choice([10, 200, 200]) :]
-
-    def changed_book(self, old: dict[str, Any]) -> dict[str, Any]:
-        rng = self.rng
-        new = dict(old)
-        for _ in range(rng.randint(0, 4)):
-            new[f"key-{rng.randint(0, 90)}"] = rng.choice([*WORDS, [WORDS], {"a": 1}, ("t",)])
-        if new and rng.random() < 0.3:
-            del new[rng.choice(list(new))]
-        items = list(new.items())
-        if rng.random() < 0.1:
-            rng.shuffle(items)
-        return dict(items)
-
-    def check(self) -> None:
-        listed = {t.checkpoint["id"]: t for t in self.saver.list(config_at(None))}
-        assert list(listed) == sorted(self.expected, reverse=True)
-        for id_, (values, parent) in self.expected.items():
-            for found in (listed[id_], self.saver.get_tuple(config_at(id_))):
-                assert found is not None
-                assert by_name(found.checkpoint["channel_values"]) == by_name(values)
-                above = found.parent_config and found.parent_config["configurable"]["checkpoint_id"]
-                assert above == parent
-
-
-def exact(value: Any) -> Any:
-    """Return a form in which 1, True and 1.0 differ, and so does the order of keys."""
-    if isinstance(value, dict):
-        return [(exact(key), exact(item)) for key, item in value.items()]
-    if isinstance(value, (list, tuple)):
-        return (type(value), *map(exact, value))
-    if isinstance(value, BaseModel):
-        return type(value), exact(vars(value))
-    return type(value), value
-
-
-def by_name(values: dict[str, Any]) -> Any:
-    return exact({name: values[name] for name in sorted(values)})
-
-
-def config_at(checkpoint_id: str | None) -> Any:
-    where = {"thread_id": "t", "checkpoint_ns": "", "checkpoint_id": checkpoint_id}
-    return {"configurable": where}
-
-
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("small", [True, False], ids=["small limits", "real limits"])
-def test_every_checkpoint_reads_back_as_it_was_put(seed, small, tmp_path, monkeypatch):
-    if small:
-        monkeypatch.setattr(saver_plan, "depth_max", 5)
-        for module in (node_wire, evolve):
-            monkeypatch.setattr(module, "chunk_items", 4)
-    saver = JournalSaver(f"sqlite:///{tmp_path}/s.db")
-    bench = Bench(saver, seed)
-    for place in range(120):
-        bench.step()
-        if place % 40 == 39:
-            bench.check()
-            saver.close()
-            saver = bench.saver = JournalSaver(f"sqlite:///{tmp_path}/s.db")
-            bench.live = {}
-    bench.check()
-    saver.prune(["t"])
-    newest = max(bench.expected)
-    found = saver.get_tuple(config_at(None))
-    assert found is not None
-    assert by_name(found.checkpoint["channel_values"]) == by_name(bench.expected[newest][0])
-    saver.close()
