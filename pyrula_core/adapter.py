@@ -18,8 +18,9 @@ from pyrula_core.endings import (
     Waiting,
     run_code,
 )
-from pyrula_core.engine import Engine, lease_ttl_s, read_history
+from pyrula_core.engine import Engine, lease_ttl_s, orphan_budget
 from pyrula_core.failure import FailureRecord, capture
+from pyrula_core.history import read_history
 from pyrula_core.machine import Question, RunState, fold
 from pyrula_core.rebuild import live, rebuild
 from pyrula_core.registry import REGISTRY, Definition, Executor, Registry
@@ -53,6 +54,7 @@ __all__ = [
     "fold",
     "lease_ttl_s",
     "live",
+    "orphan_budget",
     "read_history",
     "rebuild",
     "run_code",

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from pyrula_core.attempt import Attempt
+from pyrula_core.children import Children
 from pyrula_core.context import Context
 from pyrula_core.control import (
     Abandoned,
@@ -53,9 +54,10 @@ unwind_s: Final = 10.0
 class BodyExecutor:
     """Executes ``async def body(ctx, *args)``."""
 
-    def __init__(self, definition: Definition, entropy: Entropy) -> None:
+    def __init__(self, definition: Definition, entropy: Entropy, children: Children) -> None:
         self.definition = definition
         self.entropy = entropy
+        self.children = children
 
     async def execute(self, attempt: Attempt, history: list[Event]) -> Ending:
         """Run the body as far as it goes; the ending is not recorded yet, unless it waits."""
@@ -64,6 +66,7 @@ class BodyExecutor:
         delivery.now = created.data.get("began", created.at)
         number = sum(event.type is EventType.RUN_CLAIMED for event in history)
         context = Context(attempt, delivery, created, number=number, entropy=self.entropy)
+        context.attach(self.children)
         task = asyncio.create_task(self._body(context, created), name=f"body {attempt.key}")
         delivery.start()
         try:
@@ -83,7 +86,9 @@ class BodyExecutor:
         assert body is not None, "a definition without a body brings its own executor"
         payload = created.payload
         args = [] if payload is None else self.definition.input_codec.decode(payload)
-        return await body(context, *args)
+        result = await body(context, *args)
+        await context.join_children()
+        return result
 
     async def _until_done(self, task: asyncio.Task[Any], delivery: Delivery) -> None:
         """Wait for the body; one that was stopped gets ``unwind_s`` for its ``finally`` blocks."""

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from pyrula_core.codec import encode
 from pyrula_core.endings import Ending, Failed, StoodDown
-from pyrula_core.engine import Engine, read_history
+from pyrula_core.engine import Engine
 from pyrula_core.errors import (
     ContinuationChainError,
     DurableInvocationError,
@@ -22,6 +22,7 @@ from pyrula_core.errors import (
     StoreUnavailable,
 )
 from pyrula_core.events import Event, EventType
+from pyrula_core.history import read_history
 from pyrula_core.machine import fold
 from pyrula_core.model import (
     RunKey,

@@ -34,7 +34,7 @@ __all__ = ["Delivery"]
 settle_turns: Final = 32
 
 # How long a replaying body may leave a recorded completion unasked for while it waits for another.
-replay_stall_s: Final = 2.0
+replay_stall_s: Final = 30.0
 
 # A timer that is due within this time is waited for in place; a later one frees the worker.
 linger_s: Final = 5.0
@@ -75,7 +75,7 @@ class Delivery(Traffic):
         if self.stopped is None and self.fatal is None:
             missed = self.recording.never_requested(self.position)
             if missed is not None:
-                self.fatal = left_over(missed, ended=True)
+                self.fatal = left_over(missed, None, ended=True)
         return self._held
 
     def _on_news(self) -> None:
@@ -96,6 +96,8 @@ class Delivery(Traffic):
                     self._open_gate()
                 elif self._only_waits():
                     await self._idle()
+                elif self._waits.intents() or self._waits.next_due() is not None:
+                    await self._keep_waits()
                 else:
                     await self._poked()
         except Exception as error:  # noqa: BLE001
@@ -121,13 +123,15 @@ class Delivery(Traffic):
             await asyncio.sleep(0)
 
     def _open_gate(self) -> None:
-        gate = self._gate.popleft()
+        gate, _ = self._gate.popleft()
         if not gate.done():
             gate.set_result(None)
 
     async def _replay_next(self) -> None:
         key, event = self.recording.ordered[self.position]
-        if key is None:
+        if event.type is EventType.UPDATE_REQUESTED:
+            self.on_update(event)
+        elif key is None:
             self._give_signal(event)
         elif key in self._waiters:
             self._give(key, event)
@@ -139,13 +143,14 @@ class Delivery(Traffic):
 
     async def _until_asked(self, key: str, event: Event) -> None:
         """Wait for the body to ask for the next recorded completion; it may never do so."""
-        blocked = bool(self._waiters or self._gate)
+        blocked = bool(self._waiters or self._gate) and not self.patient
         if await self._poked(replay_stall_s if blocked else None):
             return
         for _ in range(settle_turns):
             await asyncio.sleep(0)
         if key not in self._waiters and (self._waiters or self._gate) and not self.finished:
-            raise left_over(event, ended=False)
+            held_back = self._gate[0][1] if self._gate else None
+            raise left_over(event, held_back)
 
     def _give(self, key: str, event: Event) -> None:
         self.now = max(self.now, event.at)
@@ -195,6 +200,8 @@ class Delivery(Traffic):
     async def _take_foreign(self, event: Event) -> None:
         if event.type is EventType.SIGNAL_RECEIVED:
             self._give_signal(event)
+        elif event.type is EventType.UPDATE_REQUESTED:
+            self.on_update(event)
         else:
             key = self.recording.key_of(event)
             if key is None or key in self.recording.completed:
@@ -224,12 +231,27 @@ class Delivery(Traffic):
         if (self.pending, len(self._waits.by_key)) != before or self._outbox or self.stopped:
             return
         due, now = self._waits.next_due(), self.attempt.clock.time()
+        if self.local_work():
+            due = min(due or now + linger_s, now + linger_s)
         if due is None or due - now > linger_s:
-            await self._suspend(due)
+            await self._suspend(self._waits.wake_at(now))
         elif due > now:
             await self._linger(due - now)
         else:
             self._fire(now)
+
+    async def _keep_waits(self) -> None:
+        """Record what is waited for beside running steps, and fire the timers that fall due."""
+        if self._waits.intents():
+            ack = await self._append([*self._held, *self._waits.intents()])
+            self._written()
+            await self._take(ack)
+            return
+        due, now = self._waits.next_due() or 0.0, self.attempt.clock.time()
+        if due <= now:
+            self._fire(now)
+        else:
+            await self._poked(due - now)
 
     def _fire(self, now: float) -> None:
         """Complete every wait that is due."""

@@ -15,9 +15,10 @@ from typing import Final
 
 from pyrula_core.attempt import Attempt
 from pyrula_core.body import BodyExecutor
+from pyrula_core.children import Children, outcome_for_parent
 from pyrula_core.clock import SystemClock, SystemEntropy
 from pyrula_core.closing import owner_budget_spent, record, store_budget_spent, unreadable
-from pyrula_core.codec import decode, encode
+from pyrula_core.codec import encode
 from pyrula_core.endings import (
     Cancelled,
     Continued,
@@ -36,8 +37,9 @@ from pyrula_core.errors import (
 )
 from pyrula_core.events import Event, EventType
 from pyrula_core.failure import capture
+from pyrula_core.history import read_history
 from pyrula_core.lease import LeaseKeeper, shared_keeper
-from pyrula_core.machine import RunState, fold
+from pyrula_core.machine import RunState, fold, open_children
 from pyrula_core.model import RunKey, RunRow, RunStatus
 from pyrula_core.owners import is_dead, this_process
 from pyrula_core.ports import (
@@ -48,12 +50,12 @@ from pyrula_core.ports import (
     Entropy,
     NotClaimable,
     Patch,
-    ReadEvents,
+    Post,
     Store,
 )
 from pyrula_core.registry import REGISTRY, Executor, Registry
 
-__all__ = ["Engine", "read_history"]
+__all__ = ["Engine", "lease_ttl_s", "orphan_budget"]
 
 log = logging.getLogger("pyrula.engine")
 
@@ -136,7 +138,8 @@ class Engine:
         try:
             history = await read_history(self.store, row.key)
             ending = await self._attempt(attempt, history, fold(history), executor)
-            return await self._conclude(attempt, ending)
+            ending = await self._conclude(attempt, ending)
+            await self._tell_relatives(row.key, history[0], ending)
         except JournalError as error:
             await self._hand_back(attempt, error.code)
             raise
@@ -150,6 +153,7 @@ class Engine:
             if not attempt.released and row.owner is not None:
                 lost_store = isinstance(attempt.failure, StoreUnavailable)
                 self.forsaken[row.owner] = "store_unavailable" if lost_store else "owner_gone"
+        return ending
 
     async def _attempt(
         self,
@@ -172,8 +176,26 @@ class Engine:
         definition = self.registry.find(attempt.key.name, attempt.row.version)
         if definition is None:
             return StoodDown(self.registry_error(attempt.row))
-        chosen = executor or definition.executor or BodyExecutor(definition, self.entropy)
+        children = Children(self, attempt.key)
+        chosen = executor or definition.executor
+        if chosen is None:
+            chosen = BodyExecutor(definition, self.entropy, children)
         return await chosen.execute(attempt, history)
+
+    async def _tell_relatives(self, key: RunKey, created: Event, ending: Ending) -> None:
+        """Post a child's end to its parent, and end the children of a parent that has ended."""
+        if isinstance(ending, (Waiting, StoodDown, Continued)):
+            return
+        history = await read_history(self.store, key)
+        parent = created.data.get("parent")
+        if parent is not None:
+            event = outcome_for_parent(history[-1], parent["key"]).stamped(self.clock.time())
+            target = RunKey(parent["name"], parent["run_id"])
+            guard = f"child:{key}"
+            await self.store.call(Post(target, (encode(event),), wake=True, guard=guard))
+        children = Children(self, key)
+        for child in open_children(history, policy="cancel"):
+            await children.cancel(child, f"its parent {key} has ended")
 
     async def end_unreadable(self, key: RunKey, error: PyrulaError, tries: int) -> None:
         """End a run whose journal cannot be replayed, so that nobody tries it for ever."""
@@ -258,9 +280,3 @@ class Engine:
             await asyncio.shield(asyncio.wrap_future(future))
         except PyrulaError as error:
             log.warning("hand_back_failed run=%s code=%s", attempt.key, error.code)
-
-
-async def read_history(store: Store, key: RunKey, after: int = 0) -> list[Event]:
-    """Return a run's events after ``after``; raises JournalError when one is damaged."""
-    frames = await store.call(ReadEvents(key, after))
-    return [decode(frame, key=key, seq=seq) for seq, frame in frames]

@@ -248,9 +248,9 @@ class OutcomeUnknown(CodeError):
 class RecordedError(CodeError):
     """Stands in for a recorded exception that cannot be rebuilt faithfully.
 
-    ``type_path`` is ``module:qualname`` of the original class, ``message`` its text. Where the
-    original class is loaded and is not an OSError, the instance raised is also a subclass of it,
-    so that ``except TheClass`` still matches; its own attributes are absent.
+    ``type_path`` is ``module:qualname`` of the original class, ``message`` its text. Where that
+    class is loaded and no OSError, the instance raised is also a subclass of it, so that ``except
+    TheClass`` still matches; its own attributes are absent.
     """
 
     code = "recorded_error"
@@ -308,8 +308,6 @@ class DurableInvocationError(PyrulaError):
     ``code`` is the run's error code, ``user_code`` the code its exception carried, ``run_id`` and
     ``name`` identify it, ``detail`` is the recorded detail.
     """
-
-    code = "internal"
 
     def __init__(
         self,

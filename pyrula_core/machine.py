@@ -12,9 +12,9 @@ from typing import Any, Final
 
 from pyrula_core.errors import JournalError
 from pyrula_core.events import TERMINAL, Event, EventType, Payload
-from pyrula_core.model import RunStatus
+from pyrula_core.model import RunKey, RunStatus
 
-__all__ = ["NEXT_STATUS", "Question", "RunState", "fold"]
+__all__ = ["NEXT_STATUS", "Question", "RunState", "fold", "open_children"]
 
 # The status a run has after an event; an event that is not listed leaves it as it was.
 # The docs' state diagram is drawn from this table.
@@ -134,6 +134,17 @@ class RunState:
         question = self.questions.get(event.data["id"])
         if question is not None:
             question.closed = True
+
+
+def open_children(events: Iterable[Event], *, policy: str) -> list[RunKey]:
+    """Return the child runs with that parent-close policy whose end was not recorded."""
+    found: dict[str, RunKey] = {}
+    for event in events:
+        if event.type is EventType.CHILD_STARTED and event.data.get("policy") == policy:
+            found[event.data["key"]] = RunKey(event.data["name"], event.data["run_id"])
+        elif event.type in (EventType.CHILD_DONE, EventType.CHILD_ERROR):
+            found.pop(event.data["key"], None)
+    return list(found.values())
 
 
 def fold(events: Iterable[Event]) -> RunState:

@@ -67,7 +67,7 @@ class ScopeNames:
 
     prefix: str = ""
     counts: dict[str, int] = field(default_factory=dict)
-    children: int = 0
+    branches: set[int] = field(default_factory=set)
 
     def key(self, name: str) -> str:
         """Return the next key for ``name``."""
@@ -75,11 +75,10 @@ class ScopeNames:
         self.counts[name] = place + 1
         return f"{self.prefix}{name}#{place}"
 
-    def child(self) -> ScopeNames:
-        """Return the scope of the next concurrent task that was started in this one."""
-        scope = ScopeNames(f"{self.prefix}~{self.children}/")
-        self.children += 1
-        return scope
+    def branch(self, number: int) -> ScopeNames:
+        """Return the scope of the concurrent task with that number."""
+        self.branches.add(number)
+        return ScopeNames(f"{self.prefix}~{number}/")
 
     def inside(self, key: str) -> ScopeNames:
         """Return the scope of what runs inside the step ``key``."""
@@ -94,16 +93,22 @@ class Recording:
         self.completed: dict[str, Event] = {}
         self.intents: dict[str, Event] = {}
         self.substeps: dict[str, Event] = {}
+        self.updates: dict[str, Event] = {}
+        self.given_up: set[str] = set()
         self._question_keys: dict[str, str] = {}
         self._requested: set[str] = set()
         # Keys of each scope that the code has not asked for yet, in recorded order.
         self._unasked: dict[str, dict[str, None]] = {}
+        # The first request that each recorded branch of a scope made, by the branch's number.
+        self._branches: dict[str, dict[int, tuple[str, str | None]]] = {}
         for event in events:
             self._take(event)
 
     def _take(self, event: Event) -> None:
         if event.type is EventType.SIGNAL_RECEIVED or event.type is EventType.UPDATE_REQUESTED:
             self.ordered.append((None, event))
+        elif event.type in (EventType.UPDATE_HANDLED, EventType.UPDATE_REJECTED):
+            self.updates[event.data["id"]] = event
         elif event.type in INTENTS:
             self._take_intent(event)
         elif event.type in COMPLETIONS:
@@ -114,21 +119,49 @@ class Recording:
         self.intents[key] = event
         if event.type is EventType.INTERRUPT_OPENED:
             self._question_keys[event.data["id"]] = key
-        self._note_scope(key)
+        if SUBSTEP not in key:
+            self._note_scope(key, event)
 
     def _take_completion(self, event: Event) -> None:
         key = self.key_of(event)
         if key is None or key in self.completed:
+            return
+        if event.data.get("given_up"):
+            self.given_up.add(key)
+            self._note_scope(key, event)
             return
         if SUBSTEP in key:
             self.substeps[key] = event
             return
         self.completed[key] = event
         self.ordered.append((key, event))
-        self._note_scope(key)
+        self._note_scope(key, event)
 
-    def _note_scope(self, key: str) -> None:
-        self._unasked.setdefault(scope_of(key), {})[key] = None
+    def _note_scope(self, key: str, event: Event) -> None:
+        scope = scope_of(key)
+        self._unasked.setdefault(scope, {})[key] = None
+        outer, mark, number = scope.removesuffix("/").rpartition("~")
+        if mark:
+            first = (key[len(scope) :].partition("#")[0], event.data.get("input"))
+            self._branches.setdefault(outer, {}).setdefault(int(number), first)
+
+    def branch(self, names: ScopeNames, name: str, digest: str | None) -> ScopeNames:
+        """Return the scope of a concurrent task whose first request is ``name`` with ``digest``.
+
+        The order in which tasks start may differ from run to run (``as_completed`` starts them in
+        the order of a set), so a branch is known by what it asks first, and by its order only among
+        equals. One without a record gets a number that no record has.
+        """
+        recorded = self._branches.get(names.prefix, {})
+        number = len(names.branches)
+        if number in names.branches or recorded.get(number) != (name, digest):
+            same = [n for n, first in recorded.items() if first == (name, digest)]
+            number = min((n for n in same if n not in names.branches), default=-1)
+        if number < 0:
+            number = 0
+            while number in recorded or number in names.branches:
+                number += 1
+        return names.branch(number)
 
     def key_of(self, event: Event) -> str | None:
         """Return the key that an event completes, None when nothing waits under a known key."""
@@ -148,9 +181,12 @@ class Recording:
         """
         self._requested.add(request.key)
         unasked = self._unasked.get(scope_of(request.key))
-        if unasked:
-            unasked.pop(request.key, None)
+        if unasked and request.key in unasked:
+            self._check_place(request)
+            del unasked[request.key]
         recorded = self.completed.get(request.key) or self.intents.get(request.key)
+        if recorded is None and request.key in self.given_up:
+            return None
         if recorded is None:
             self._check_place(request)
             return None
@@ -169,16 +205,29 @@ class Recording:
     def _check_place(self, request: Request) -> None:
         """Check that the scope asks nothing new before what it recorded: it asks one at a time."""
         for key in self._unasked.get(scope_of(request.key), ()):
+            if key == request.key:
+                return
+            if key in self.given_up:
+                continue
             recorded = self.completed.get(key) or self.intents[key]
             kind = COMPLETIONS.get(recorded.type) or INTENTS[recorded.type]
             raise differs(request, describe(recorded, kind), recorded.seq)
 
     def never_requested(self, position: int) -> Event | None:
-        """Return the first completion from ``position`` on that the code never asked for."""
-        for key, event in self.ordered[position:]:
-            if key is not None and key not in self._requested:
-                return event
-        return None
+        """Return the first record that the code never asked for, None when there is none.
+
+        Looks at completions from ``position`` on, and at what was begun and never completed.
+        """
+        late = [event for key, event in self.ordered[position:] if self._unclaimed(key)]
+        begun = [
+            event
+            for key, event in self.intents.items()
+            if key not in self.completed and SUBSTEP not in key and self._unclaimed(key)
+        ]
+        return min([*late, *begun], key=lambda event: event.seq, default=None)
+
+    def _unclaimed(self, key: str | None) -> bool:
+        return key is not None and key not in self._requested
 
 
 def describe(event: Event, kind: str) -> str:
@@ -189,7 +238,7 @@ def describe(event: Event, kind: str) -> str:
 def differs(request: Request, recorded: str, seq: int) -> NondeterminismError:
     """Return the error that shows both sides."""
     asked = str(request)
-    reason = "with other arguments" if asked == recorded else "something else"
+    reason = "the same with other arguments" if asked == recorded else "something else"
     return NondeterminismError(
         f"the code asks for {reason} than its journal holds\n"
         f"  journal, event {seq}: {recorded}\n"
@@ -200,11 +249,13 @@ def differs(request: Request, recorded: str, seq: int) -> NondeterminismError:
     )
 
 
-def left_over(event: Event, *, ended: bool) -> NondeterminismError:
-    """Return the error for a recorded completion that the code no longer asks for."""
-    kind = COMPLETIONS[event.type]
+def left_over(
+    event: Event, asked_instead: Request | None, *, ended: bool = False
+) -> NondeterminismError:
+    """Return the error for a record that the code no longer asks for."""
+    kind = COMPLETIONS.get(event.type) or INTENTS[event.type]
     recorded = describe(event, kind)
-    asked = "the end of the body" if ended else "nothing: the body waits for something else"
+    asked = "the end of the body" if ended else str(asked_instead or "what comes later")
     return NondeterminismError(
         f"the code no longer asks for what its journal holds\n"
         f"  journal, event {event.seq}: {recorded}\n"

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pyrula_core.codec import encode
-from pyrula_core.engine import Engine, read_history
+from pyrula_core.engine import Engine
 from pyrula_core.errors import (
     InterruptConflictError,
     InterruptNotFoundError,
@@ -18,6 +18,7 @@ from pyrula_core.errors import (
     RunNotWaitingError,
 )
 from pyrula_core.events import Event, EventType
+from pyrula_core.history import read_history
 from pyrula_core.machine import RunState, fold
 from pyrula_core.model import RunKey, RunRow, RunStatus
 from pyrula_core.ports import Claimed, Duplicate, Ended, Head, Missing, Post

@@ -19,7 +19,7 @@ from pyrula_core.control import RunStop
 from pyrula_core.errors import OutcomeUnknown, ResultNotSerializable
 from pyrula_core.events import Event, EventType
 from pyrula_core.failure import FailureRecord
-from pyrula_core.fingerprint import fingerprint, shape
+from pyrula_core.fingerprint import shape
 from pyrula_core.ports import Entropy
 from pyrula_core.rebuild import live, rebuild
 from pyrula_core.replay import Request
@@ -76,11 +76,9 @@ class StepCall:
         announced = once or on_unknown != "retry"
         return cls(name, fn, args, kwargs, policy, timeout, on_unknown, announced)
 
-    def request(self, key: str) -> Request:
+    def request(self, key: str, digest: str) -> Request:
         """Return what the journal is asked for."""
-        return Request(
-            key, "step", fingerprint(self.args, self.kwargs), shape(self.args, self.kwargs)
-        )
+        return Request(key, "step", digest, shape(self.args, self.kwargs))
 
 
 def is_async(fn: Callable[..., Any]) -> bool:

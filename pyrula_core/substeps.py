@@ -16,6 +16,7 @@ from pyrula_core.attempt import Attempt
 from pyrula_core.background import run_sync
 from pyrula_core.clock import SystemEntropy
 from pyrula_core.events import STEP_OUTCOMES, Event, EventType
+from pyrula_core.fingerprint import fingerprint
 from pyrula_core.replay import Request, ScopeNames
 from pyrula_core.replay import differs as differing
 from pyrula_core.steps import (
@@ -147,7 +148,8 @@ class NodeRun:
         )
 
     async def _do(self, call: StepCall) -> Any:
-        request = call.request(self._names.key(call.name))
+        digest = fingerprint(call.args, call.kwargs)
+        request = call.request(self._names.key(call.name), digest)
         recorded = self._records.done.get(request.key)
         if recorded is not None:
             if recorded.data["input"] != request.digest:

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from pyrula_core.codec import encode
-from pyrula_core.engine import read_history
 from pyrula_core.errors import RetryRefusedError
 from pyrula_core.events import Event
+from pyrula_core.history import read_history
 from pyrula_core.lineage import created_again, forked, retried
 from pyrula_core.model import RunKey, RunRow, RunStatus, check_run_id
 from pyrula_core.ports import Create, DeleteRun, Exists, ListRuns

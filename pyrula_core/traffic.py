@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
+from typing import Any
 
 from pyrula_core.attempt import Attempt
 from pyrula_core.control import Abandoned, RunStop
@@ -34,17 +36,21 @@ class Traffic:
         self.fatal: Exception | None = None
         self.stopped: RunStop | None = None
         self.finished = False
+        self.early_updates: list[Event] = []
         self._working = 0
         self._expected: set[asyncio.Future[Event]] = set()
         self._waiters: dict[str, asyncio.Future[Event]] = {}
         self._given_up: set[str] = set()
-        self._gate: deque[asyncio.Future[None]] = deque()
+        self._gate: deque[tuple[asyncio.Future[None], Request]] = deque()
+        self.patient = 0
         self._outbox: deque[tuple[str, Event, bool]] = deque()
         self._held: list[Event] = []
         self._flushes = 0
         self._quiet: asyncio.Future[None] | None = None
         self._waits = WaitSet()
         self._signals = SignalBox()
+        self.on_update: Callable[[Event], None] = self.early_updates.append
+        self.local_work: Callable[[], bool] = bool
         self._poke: asyncio.Future[None] | None = None
         self._loop = asyncio.get_running_loop()
         self.stopping: asyncio.Future[None] = self._loop.create_future()
@@ -59,28 +65,40 @@ class Traffic:
         """True once every recorded completion has been delivered."""
         return self.position >= len(self.recording.ordered)
 
-    async def serve(self, request: Request) -> Event | None:
+    async def serve(self, request: Request, *, alone: bool = False) -> Event | None:
         """Return the recorded completion of a request, or None when it must be done now.
+
+        ``alone`` says that no other task of the body could notice when this one is served: then it
+        is served without a turn of the event loop.
 
         Raises NondeterminismError when the journal holds something else, RunStop when the run has
         been stopped.
         """
-        self.check_stopped()
-        try:
-            recorded = self.recording.request(request)
-        except PyrulaError as error:
-            self.fail(error)
-            raise
+        recorded = self.note(request)
         if SUBSTEP in request.key:
             return self.recording.substeps.get(request.key)
+        if recorded is None and request.key in self.recording.given_up:
+            await self._until_given_up()
         if recorded is None:
-            await self._to_live()
+            await self._to_live(request)
             return None
-        if self.pending == 0 and self._head() == request.key:
+        if alone and self.pending == 0 and self._head() == request.key:
             self._advance()
             self.now = recorded.at
             return recorded
         return await self.expect(request.key)
+
+    def note(self, request: Request) -> Event | None:
+        """Take note of a request, and return its recorded completion where it has one.
+
+        A mismatch ends the run, whatever the body does with the exception.
+        """
+        self.check_stopped()
+        try:
+            return self.recording.request(request)
+        except PyrulaError as error:
+            self.fail(error)
+            raise
 
     async def expect(self, key: str, *also: str) -> Event:
         """Wait until a completion for ``key`` (or one of ``also``) is delivered; return it."""
@@ -119,8 +137,7 @@ class Traffic:
 
     async def signal(self, name: str, request: Request, *timeout: Wait) -> Event:
         """Return the next unread signal of that name, or the completion of ``timeout``."""
-        self.check_stopped()
-        self.recording.request(request)
+        self.note(request)
         unread = self._signals.read(name)
         if unread is not None:
             return unread
@@ -152,11 +169,29 @@ class Traffic:
             self.fail(error)
             raise Abandoned from None
 
-    async def _to_live(self) -> None:
+    def give_up(self, request: Request) -> None:
+        """Record, with the next durable event, that the body cancelled a step it was waiting for.
+
+        A replay needs to know: the step has no outcome, and the body went on without it.
+        """
+        if self.stopped is None and not self.finished:
+            fields: dict[str, Any] = {"key": request.key, "input": request.digest}
+            fields |= {"given_up": True, "failure": {}}
+            self._held.append(Event(EventType.STEP_ERROR, fields))
+
+    async def _until_given_up(self) -> None:
+        """Wait, as the body did, until it cancels this call again."""
+        self.patient += 1
+        try:
+            await self._loop.create_future()
+        finally:
+            self.patient -= 1
+
+    async def _to_live(self, request: Request) -> None:
         """Wait until the journal has been matched to its end and failures seen are written."""
         if not self.live:
             gate: asyncio.Future[None] = self._loop.create_future()
-            self._gate.append(gate)
+            self._gate.append((gate, request))
             self.poke()
             await gate
         if self._held:
@@ -173,7 +208,7 @@ class Traffic:
         for waiter in self._waiters.values():
             if not waiter.done():
                 waiter.set_exception(kind())
-        for gate in self._gate:
+        for gate, _ in self._gate:
             if not gate.done():
                 gate.set_exception(kind())
         self._gate.clear()
@@ -203,7 +238,7 @@ class Traffic:
         """Put recorded signals that nobody waits for where a later call finds them."""
         while not self.live and self._head() is None:
             event = self.recording.ordered[self.position][1]
-            if self._signals.awaited(event):
+            if event.type is not EventType.SIGNAL_RECEIVED or self._signals.awaited(event):
                 return
             self._signals.deliver(event)
             self.position += 1

@@ -7,11 +7,15 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
+from typing import Final
 
 from pyrula_core.events import Event, EventType
 from pyrula_core.model import RunStatus
 
 __all__ = ["SignalBox", "Wait", "WaitSet"]
+
+# How long after it went to sleep a parent looks by itself whether its child has ended.
+child_recheck_s: Final = 30.0
 
 
 @dataclass(slots=True)
@@ -46,6 +50,13 @@ class WaitSet:
     def next_due(self) -> float | None:
         """Return when the first wait completes by itself, None when none does."""
         return min((w.due for w in self.by_key.values() if w.due is not None), default=None)
+
+    def wake_at(self, now: float) -> float | None:
+        """Return when a suspended run is to be woken: a lost word of a child is looked for."""
+        due = self.next_due()
+        if all(wait.kind != "child" for wait in self.by_key.values()):
+            return due
+        return min(now + child_recheck_s, now + child_recheck_s if due is None else due)
 
     def take_due(self, now: float) -> list[Wait]:
         """Remove and return the waits that are due, in the order in which they fell due."""

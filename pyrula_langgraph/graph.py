@@ -33,6 +33,7 @@ from pyrula_core.adapter import (
     StoodDown,
     Waiting,
     lease_ttl_s,
+    orphan_budget,
     run_sync,
 )
 from pyrula_core.model import RunKey, RunKind
@@ -72,6 +73,7 @@ def durable(
     configurable: frozenset[str] | set[str] = frozenset(),
     registry: Registry = REGISTRY,
     lease_ttl: float = lease_ttl_s,
+    max_retries: int = orphan_budget,
 ) -> DurableGraph:
     """Return ``graph`` made durable, and register it as agent ``name``; the graph is not changed.
 
@@ -80,24 +82,13 @@ def durable(
     an open run on its thread: ``reject`` raises ThreadBusy, ``interrupt`` cancels that run first.
     ``configurable`` names entries of ``config["configurable"]`` to record, so that a process that
     resumes a run has them; all others stay with the caller, since they may hold secrets.
-    ``lease_ttl`` is how long, in seconds, a run stays with a process that is not heard of.
+    ``lease_ttl`` is how long, in seconds, a run stays with a process that is not heard of, and
+    ``max_retries`` how often it may lose its process without recording a step in between.
 
     Raises GraphUnsupported for a graph that cannot be wrapped, ValueError for a pattern in
     ``nodes`` that matches no node.
     """
-    if not isinstance(graph, Pregel):
-        raise GraphUnsupported(
-            f"{type(graph).__name__} is not a compiled graph", hint="Pass graph.compile()"
-        )
-    if not isinstance(graph.checkpointer, REPLACEABLE):
-        raise GraphUnsupported(
-            f"graph {name!r} was compiled with {type(graph.checkpointer).__name__}, whose state a "
-            "durable run would not see",
-            hint="Compile it without a checkpointer: the run's journal keeps its state",
-        )
-    missed = unmatched(list(node_paths(graph)), nodes or {})
-    if missed:
-        raise ValueError(f"nodes= has patterns that match no node of {name!r}: {missed}")
+    check_wrappable(graph, name, nodes or {})
     opened = open_store(store) if store is None or isinstance(store, str) else store
     serde = GraphSerde().allow_from_graph(graph)
     saver = JournalSaver(opened, serde=serde)
@@ -114,9 +105,28 @@ def durable(
             retried=retried_run(executor.codec),
         )
     )
-    client = Client(engine=Engine(opened, registry, lease_ttl=lease_ttl))
+    client = Client(engine=Engine(opened, registry, lease_ttl=lease_ttl, max_retries=max_retries))
     admission = Admission(client, name, on_busy=on_busy, keep=frozenset(configurable))
     return DurableGraph(graph, executor, admission)
+
+
+def check_wrappable(
+    graph: Pregel[Any, Any, Any, Any], name: str, nodes: Mapping[str, NodeOptions]
+) -> None:
+    """Refuse a graph that cannot be made durable, and options that reach no node."""
+    if not isinstance(graph, Pregel):
+        raise GraphUnsupported(
+            f"{type(graph).__name__} is not a compiled graph", hint="Pass graph.compile()"
+        )
+    if not isinstance(graph.checkpointer, REPLACEABLE):
+        raise GraphUnsupported(
+            f"graph {name!r} was compiled with {type(graph.checkpointer).__name__}, whose state a "
+            "durable run would not see",
+            hint="Compile it without a checkpointer: the run's journal keeps its state",
+        )
+    missed = unmatched(list(node_paths(graph)), nodes)
+    if missed:
+        raise ValueError(f"nodes= has patterns that match no node of {name!r}: {missed}")
 
 
 class DurableGraph(AgentCalls, StateAccess, PregelProtocol[Any, Any, Any, Any]):

@@ -184,7 +184,7 @@ class JournalSaver(BaseCheckpointSaver[Any]):
         what = task_place(config, task_id)
         try:
             self._run(saver_writes.put_writes(self._session, config, writes, task_id, task_path))
-        except BaseException as error:
+        except Exception as error:
             self._latch.failed(what, error)
             raise
         self._latch.succeeded(what)
@@ -272,7 +272,7 @@ class JournalSaver(BaseCheckpointSaver[Any]):
             await self._arun(
                 saver_writes.put_writes(self._session, config, writes, task_id, task_path)
             )
-        except BaseException as error:
+        except Exception as error:
             self._latch.failed(what, error)
             raise
         self._latch.succeeded(what)
@@ -341,8 +341,13 @@ class JournalSaver(BaseCheckpointSaver[Any]):
 
 
 async def arrived(future: Future[R]) -> R:
-    """Return a future's result; one that is done already costs no turn of the event loop."""
-    return future.result() if future.done() else await asyncio.wrap_future(future)
+    """Return a future's result; one that is done already costs no turn of the event loop.
+
+    A caller that is cancelled stops waiting; what it asked for is done all the same.
+    """
+    if future.done():
+        return future.result()
+    return await asyncio.shield(asyncio.wrap_future(future))
 
 
 def child_config(place: Place, checkpoint: Checkpoint) -> RunnableConfig:

@@ -263,7 +263,7 @@ async def test_a_body_that_waits_for_something_else_meanwhile_is_no_nondetermini
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A call outside of a step may take longer on replay than the steps beside it."""
-    monkeypatch.setattr("pyrula_core.delivery.replay_stall_s", 0.05)
+    monkeypatch.setattr("pyrula_core.delivery.replay_stall_s", 5.0)
 
     def body_with(effects: Effects, pause: float) -> Any:
         async def body(ctx: Context) -> list[str]:

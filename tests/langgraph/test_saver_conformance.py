@@ -179,6 +179,41 @@ async def test_the_sync_api_works_in_a_thread_while_the_loop_is_blocked(saver):
         assert done.result(timeout=20)[1] == []
 
 
+class Slow:
+    """A sink whose writes become durable when told."""
+
+    def __init__(self, store: Any) -> None:
+        self.inner = StoreSink(store)
+        self.held: list[Any] = []
+
+    def submit(self, thread: str, records: Any, fact: Any) -> Future[None]:
+        future: Future[None] = Future()
+        self.held.append((future, thread, records, fact))
+        return future
+
+    def release(self) -> None:
+        for future, *write in self.held:
+            self.inner.submit(*write).result()
+            future.set_result(None)
+        self.held.clear()
+
+
+async def test_a_cancelled_caller_leaves_its_write_alone_and_no_failure_behind(saver):
+    at = put(saver, where(), a=1)
+    ordinary, saver.sink = saver.sink, Slow(saver.store)
+    task = asyncio.create_task(saver.aput_writes(at, [("a", "x" * 90)], "task"))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    saver.sink.release()
+    saver.sink = ordinary
+    assert saver.latched is None
+    assert writes_of(saver, at) == [("task", "a", "x" * 90)]
+    after = put(saver, at, 2, a="x" * 90)
+    assert values_of(saver, after) == {"a": "x" * 90}
+
+
 async def test_many_tasks_may_write_at_once(saver):
     at = put(saver, where(), a=1)
     writes = [saver.aput_writes(at, [("a", [n, "x" * 50])], f"t{n:03}") for n in range(100)]

@@ -29,8 +29,12 @@ class Bench:
             parent = self.rng.choice(list(self.expected))
         values, versions = self.taken(parent)
         new_versions = {}
+        # update_state(as_node="__copy__") puts a copy beside its original, with no new version.
+        is_copy = parent is not None and self.rng.random() < 0.1
+        if is_copy:
+            parent = self.expected[parent][1]
         for name in ("items", "words", "text", "book", "tree", "gone"):
-            if self.rng.random() < 0.6:
+            if not is_copy and self.rng.random() < 0.6:
                 self.change(name, values)
                 new_versions[name] = versions[name] = versions.get(name, 0) + 1
         if parent is not None:

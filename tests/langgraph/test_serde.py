@@ -61,7 +61,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize("value,type_path", REFUSED)
+@pytest.mark.parametrize("value,type_path", REFUSED, ids=[path for _, path in REFUSED])
 def test_report_45_what_cannot_be_recorded_exactly_is_refused_with_path_and_type(value, type_path):
     message = ToolMessage("t", tool_call_id="1", artifact={"deep": [1, value]})
     with pytest.raises(ResultNotSerializable) as caught:
