@@ -45,7 +45,7 @@ from pyrula_core.ports import Entropy
 from pyrula_core.registry import Definition
 from pyrula_core.replay import Recording
 
-__all__ = ["BodyExecutor", "failure_of"]
+__all__ = ["BodyExecutor", "failure_of", "unwind"]
 
 # How long a stopped body may take over its ``finally`` blocks before it is cancelled outright.
 unwind_s: Final = 10.0
@@ -67,7 +67,7 @@ class BodyExecutor:
         number = sum(event.type is EventType.RUN_CLAIMED for event in history)
         context = Context(attempt, delivery, created, number=number, entropy=self.entropy)
         context.attach(self.children)
-        task = asyncio.create_task(self._body(context, created), name=f"body {attempt.key}")
+        task = asyncio.create_task(self.run_body(context, created), name=f"body {attempt.key}")
         delivery.start()
         try:
             await self._until_done(task, delivery)
@@ -80,7 +80,8 @@ class BodyExecutor:
         held = await delivery.finish()
         return self._ending(task, delivery, context, held)
 
-    async def _body(self, context: Context, created: Event) -> Any:
+    async def run_body(self, context: Context, created: Event) -> Any:
+        """Run the body with a context, from its recorded input."""
         context.enter()
         body = self.definition.body
         assert body is not None, "a definition without a body brings its own executor"

@@ -24,6 +24,7 @@ from pyrula_core.errors import (
 from pyrula_core.events import Event, EventType
 from pyrula_core.history import read_history
 from pyrula_core.machine import fold
+from pyrula_core.messages import Messages
 from pyrula_core.model import (
     RunKey,
     RunOutcome,
@@ -43,7 +44,6 @@ from pyrula_core.ports import (
 )
 from pyrula_core.registry import REGISTRY, Definition, Registry
 from pyrula_core.stores import open_store
-from pyrula_core.succession import Succession
 from pyrula_core.views import outcome_view, run_view
 
 __all__ = ["Client"]
@@ -54,7 +54,7 @@ poll_longest_s: Final = 0.5
 chain_length_max: Final = 1000
 
 
-class Client(Succession):
+class Client(Messages):
     """A caller's hands on the runs of one store.
 
     ``store`` is a Store or its URL. Runs whose name is registered in this process can be driven by
@@ -197,6 +197,11 @@ class Client(Succession):
                 raise ending.error
             elif isinstance(ending, Failed):
                 error = ending.error
+
+    async def advance(self, row: RunRow) -> None:
+        """Drive a run a stretch, or wait a moment for who does."""
+        if await self._drive(row) is None:
+            await self._changed(row.key, row.seq, poll_longest_s / 10)
 
     def _due(self, row: RunRow) -> bool:
         """Tell whether a waiting run is due."""

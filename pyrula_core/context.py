@@ -85,7 +85,8 @@ class Context(WaitCalls):
             self._unhandled.append(event)
             return
         recorded = self._delivery.recording.updates.get(event.data["id"])
-        if recorded is None or recorded.type is EventType.UPDATE_HANDLED:
+        # What the validator refused, the body never saw; what the handler raised, it did.
+        if recorded is None or recorded.data.get("stage") != "validator":
             self._delivery.working(+1)
             task = asyncio.ensure_future(self._handle(event, handler, recorded))
             self.adopt(task)

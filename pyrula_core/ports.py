@@ -22,7 +22,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Protocol, TypeVar, runtime_checkable
+from types import TracebackType
+from typing import Protocol, Self, TypeVar, runtime_checkable
 
 from pyrula_core.model import Controls, Durability, RunKey, RunKind, RunRow, RunStatus
 from pyrula_core.operations import (
@@ -38,6 +39,7 @@ from pyrula_core.operations import (
     ScanRecords,
     WriteRecords,
 )
+from pyrula_core.surroundings import Clock, Entropy
 
 __all__ = [
     "Append",
@@ -366,26 +368,15 @@ class Store(Protocol):
         """Finish what was submitted and release every resource; idempotent."""
         ...
 
-
-class Clock(Protocol):
-    """Where times come from."""
-
-    def time(self) -> float:
-        """Seconds since the epoch."""
+    def __enter__(self) -> Self:
+        """Return this store, to be closed at the end of the block."""
         ...
 
-    def monotonic(self) -> float:
-        """Seconds that never go back."""
-        ...
-
-
-class Entropy(Protocol):
-    """Where randomness and ids come from."""
-
-    def random(self) -> float:
-        """Return a float in [0, 1)."""
-        ...
-
-    def token(self) -> str:
-        """Return a fresh random id of 32 hex digits."""
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close this store."""
         ...

@@ -16,6 +16,7 @@ from typing import Any
 
 from pyrula_core.attempt import Attempt
 from pyrula_core.delivery import Delivery
+from pyrula_core.durable_pauses import DurablePauses
 from pyrula_core.events import Event, EventType
 from pyrula_core.fingerprint import fingerprint
 from pyrula_core.ports import Entropy
@@ -23,6 +24,7 @@ from pyrula_core.replay import Request, ScopeNames
 from pyrula_core.scopes import SCOPE, Scope, current_scope
 from pyrula_core.steps import (
     OnUnknown,
+    Pauses,
     StepCall,
     failed,
     outcome_of,
@@ -178,7 +180,7 @@ class StepCalls:
         try:
             if call.announced:
                 await self._announce(call, request, begun)
-            event = await self._run(call, request, scope)
+            event = await self._run(call, request, scope, begun)
         except asyncio.CancelledError:
             self._delivery.give_up(request)
             raise
@@ -196,8 +198,14 @@ class StepCalls:
             self.failures.append((error, event))
             raise
 
-    async def _run(self, call: StepCall, request: Request, scope: Scope) -> Event:
+    async def _run(
+        self, call: StepCall, request: Request, scope: Scope, begun: Event | None
+    ) -> Event:
         """Run the step inside a scope of its own, so that sub-steps hang below its key."""
+        pauses = Pauses()
+        if call.policy is not None and call.policy.durable:
+            pauses = DurablePauses(self._delivery, request, begun)
+            await pauses.rest()
         self._delivery.check_held()
         inside = Scope(self, scope.names.inside(request.key), scope.task, request.key)
         token = SCOPE.set(inside)
@@ -208,6 +216,7 @@ class StepCalls:
                 entropy=self._entropy,
                 boundary=lambda: self._between_attempts(inside, request),
                 request=request,
+                pauses=pauses,
             )
         finally:
             self._delivery.working(-1)

@@ -11,6 +11,7 @@ import contextvars
 import functools
 import inspect
 import logging
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -27,7 +28,7 @@ from pyrula_core.retry import RetryPolicy
 from pyrula_core.retry_config import as_policy
 from pyrula_core.values import JSON_CODEC
 
-__all__ = ["OnUnknown", "StepCall", "failed", "outcome_of", "run_attempts"]
+__all__ = ["OnUnknown", "Pauses", "StepCall", "failed", "outcome_of", "run_attempts"]
 
 log = logging.getLogger("pyrula.step")
 
@@ -90,17 +91,42 @@ def is_async(fn: Callable[..., Any]) -> bool:
     )
 
 
+class Pauses:
+    """How a step waits between its attempts; this one in memory, for a process that lives.
+
+    ``tried`` counts the attempts that were made in former lives of the run.
+    """
+
+    tried = 0
+
+    def __init__(self) -> None:
+        self._began = asyncio.get_running_loop().time()
+
+    def elapsed(self) -> float:
+        """Return the seconds since the first attempt began."""
+        return asyncio.get_running_loop().time() - self._began
+
+    async def pause(self, number: int, delay: float, error: Exception) -> None:
+        """Wait ``delay`` seconds after attempt ``number`` raised ``error``."""
+        del number, error
+        await asyncio.sleep(delay)
+
+
 async def run_attempts(
-    call: StepCall, *, entropy: Entropy, boundary: Callable[[], None], request: Request
+    call: StepCall,
+    *,
+    entropy: Entropy,
+    boundary: Callable[[], None],
+    request: Request,
+    pauses: Pauses | None = None,
 ) -> Event:
     """Call the step until it succeeds or may not be tried again; return its ``step:done``.
 
     Raises what the last attempt raised. ``boundary`` is called between attempts and raises when
     the run was stopped meanwhile.
     """
-    number = 0
-    loop = asyncio.get_running_loop()
-    began = loop.time()
+    pauses = pauses or Pauses()
+    number = pauses.tried
     while True:
         number += 1
         try:
@@ -110,12 +136,14 @@ async def run_attempts(
             # The boundary around the step body: whatever it raises is its outcome.
             if call.policy is None:
                 raise
-            elapsed = loop.time() - began
-            delay = call.policy.next_wait(error, number, random=entropy.random(), elapsed=elapsed)
+            delay = call.policy.next_wait(
+                error, number, random=entropy.random(), elapsed=pauses.elapsed(), now=time.time()
+            )
             if delay is None:
                 raise
+            failure = error
         log.info("step_retrying name=%s attempt=%d delay_s=%.3f", call.name, number, delay)
-        await asyncio.sleep(delay)
+        await pauses.pause(number, delay, failure)
         boundary()
     return done(request, value, number)
 

@@ -74,6 +74,7 @@ class Medium:
         self.latency = latency
         self.listeners = Listeners()
         self.watchers: list[Watcher] = []
+        self.tells_all = False
         self.torn: set[tuple[RunKey, int]] = set()
         self.flips = 0
         self.outage_until = float("-inf")
@@ -88,9 +89,10 @@ class Medium:
         return answer
 
     def announce(self, op: Op[Any], answer: object) -> None:
-        """Tell the subscribers of an operation that was done."""
+        """Tell the subscribers of an operation that was done, if it has changed anything."""
         changed = changed_run(op, answer)
-        if changed is not None:
+        idle = isinstance(op, Append) and not op.events and op.patch.status is None
+        if changed is not None and (self.tells_all or not idle):
             self.listeners.notify((changed,))
 
     def damaged(self, key: RunKey, frames: tuple[Frame, ...]) -> tuple[Frame, ...]:

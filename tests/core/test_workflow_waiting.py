@@ -11,6 +11,7 @@ from pyrula_core import (
     DurableInvocationCancelled,
     InlineWorkflowRunner,
     Registry,
+    RetryPolicy,
     RunNotWaitingError,
     workflow,
 )
@@ -160,3 +161,56 @@ async def test_continue_as_new_is_followed_to_the_run_with_the_result(
     outcome = await runner.run("w", "r", 2)
     assert outcome.output == "done by r:c2"
     assert (await runner.client.describe("w", "r")).continued_to == "r:c1"
+
+
+async def test_durable_retries_keep_their_count_and_free_the_process(
+    runner: InlineWorkflowRunner, registry: Registry
+) -> None:
+    tries: list[int] = []
+    policy = RetryPolicy(max_attempts=3, initial_backoff=3600, max_backoff=3600, durable=True)
+
+    def flaky() -> str:
+        tries.append(len(tries))
+        raise ConnectionError("down")
+
+    @workflow(name="w", registry=registry)
+    async def body(ctx: Any) -> str:
+        try:
+            await ctx.step("call", flaky, retry=policy)
+        except ConnectionError:
+            return f"gave up after {len(tries)}"
+        return "no"
+
+    assert (await runner.run("w", "r")).status == "waiting"
+    assert tries == [0]
+    row = await runner.client.head(RunKey("w", "r"))
+    assert row.wake_at is not None
+    assert row.owner is None
+    assert (await types_of(runner, "r"))[2:] == ["step:retrying"]
+
+
+async def test_durable_retries_go_on_counting_after_a_restart(
+    runner: InlineWorkflowRunner, registry: Registry
+) -> None:
+    tries: list[int] = []
+    policy = RetryPolicy(max_attempts=4, initial_backoff=0.01, jitter=0.0, durable=True)
+
+    async def flaky() -> str:
+        tries.append(len(tries))
+        if len(tries) == 2:
+            await runner.client.pause("w", "r")
+        raise ConnectionError("down")
+
+    @workflow(name="w", registry=registry)
+    async def body(ctx: Any) -> str:
+        try:
+            await ctx.step("call", flaky, retry=policy)
+        except ConnectionError:
+            return "gave up"
+        return "no"
+
+    assert (await runner.run("w", "r")).status == "paused"
+    assert len(tries) == 2
+    await runner.client.resume("w", "r")
+    assert (await runner.run("w", "r")).output == "gave up"
+    assert len(tries) == 4

@@ -10,6 +10,7 @@ from typing import Any
 import apsw
 
 from pyrula_core.adapter import read_history
+from pyrula_core.events import Event
 from pyrula_core.model import RunKey
 from pyrula_core.ports import Head
 from pyrula_core.stores import open_store
@@ -60,13 +61,18 @@ def examine(path: Path, run: RunKey) -> Evidence:
         row = store.submit(Head(run)).result()
         history = asyncio.run(read_history(store, run))
     entries = [
-        Entry(event.seq, str(event.type), str(event.data.get("key") or event.data.get("id") or ""))
+        Entry(event.seq, sort_of(event), str(event.data.get("key") or event.data.get("id") or ""))
         for event in history
     ]
     found = Evidence(entries, integrity=check_file(path))
     if row is None:
         return found
     return Evidence(entries, str(row.status), row.seq, row.owner, found.integrity)
+
+
+def sort_of(event: Event) -> str:
+    """Return an event's type; a step that its body gave up has no outcome of its own."""
+    return "step:given_up" if event.data.get("given_up") else str(event.type)
 
 
 def check_file(path: Path) -> str:
