@@ -68,7 +68,7 @@ class Children:
         row = await self.engine.store.call(Head(child))
         if row is None or not row.status.ended:
             return None
-        last = (await read_history(self.engine.store, child))[-1]
+        last = (await read_history(self.engine.store, child, row.seq - 1))[-1]
         return outcome_for_parent(last, key)
 
     def decode(self, child: RunKey, payload: Payload) -> Any:

@@ -23,7 +23,7 @@ from pyrula_core.errors import (
 )
 from pyrula_core.events import Event, EventType
 from pyrula_core.history import read_history
-from pyrula_core.machine import fold
+from pyrula_core.machine import RunState, fold
 from pyrula_core.messages import Messages
 from pyrula_core.model import (
     RunKey,
@@ -258,11 +258,17 @@ class Client(Messages):
             unsubscribe()
 
     async def _next_of(self, key: RunKey) -> RunKey:
-        last = (await read_history(self.store, key))[-1]
+        row = await self.head(key)
+        last = (await read_history(self.store, key, row.seq - 1))[-1]
         return RunKey(key.name, last.data["run_id"])
 
     async def _outcome(self, row: RunRow, error: BaseException | None) -> RunOutcome:
-        state = fold(await read_history(self.store, row.key))
+        if row.status.ended:
+            # The last event says it all; a long journal is not read for it.
+            last = (await read_history(self.store, row.key, row.seq - 1))[-1]
+            state = RunState(ended=last)
+        else:
+            state = fold(await read_history(self.store, row.key))
         try:
             return outcome_view(row, state, *self.codecs_of(row))
         except DurableInvocationError as failure:

@@ -20,6 +20,7 @@ from __future__ import annotations
 import math
 import struct
 import zlib
+from functools import lru_cache
 from typing import Any, Final
 
 from pydantic_core import from_json, to_json
@@ -132,8 +133,13 @@ def read_payload(raw: bytes, *, key: RunKey, seq: int) -> Payload:
 
 def checksum(body: bytes, *, key: RunKey, seq: int) -> int:
     """Return the CRC-32 (zlib's) of the run's identity, the body and the place, in that order."""
-    salt = zlib.crc32(f"{key.name}\0{key.run_id}".encode())
-    return zlib.crc32(SEQ.pack(seq), zlib.crc32(body, salt))
+    return zlib.crc32(SEQ.pack(seq), zlib.crc32(body, salt_of(key)))
+
+
+@lru_cache(maxsize=1024)
+def salt_of(key: RunKey) -> int:
+    """Return where the checksums of one run begin."""
+    return zlib.crc32(f"{key.name}\0{key.run_id}".encode())
 
 
 def corrupt(key: RunKey, seq: int, why: str) -> JournalError:

@@ -23,13 +23,15 @@ digest_bytes: Final = 8
 nodes_max: Final = 20_000
 shape_chars_max: Final = 200
 
-EMPTY: Final = hashlib.blake2b(b"", digest_size=digest_bytes).hexdigest()
+SCALARS: Final = frozenset({str, int, float, bool, type(None)})
 
 
 def fingerprint(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
     """Return 16 hex digits that stand for the arguments of a call."""
-    if not args and not kwargs:
-        return EMPTY
+    if not kwargs and SCALARS.issuperset(map(type, args)):
+        # Exact scalars have one way to be written down; the walk below costs several times more.
+        text = repr(args).encode("utf-8", "surrogatepass")
+        return hashlib.blake2b(text, digest_size=digest_bytes).hexdigest()
     digest = hashlib.blake2b(digest_size=digest_bytes)
     walk = _Walk(digest)
     walk.feed(args)

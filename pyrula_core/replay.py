@@ -124,11 +124,12 @@ class Recording:
 
     def _take_completion(self, event: Event) -> None:
         key = self.key_of(event)
-        if key is None or key in self.completed:
+        if key is None:
             return
         if event.data.get("given_up"):
-            self.given_up.add(key)
-            self._note_scope(key, event)
+            self._take_given_up(key, event)
+            return
+        if key in self.completed:
             return
         if SUBSTEP in key:
             self.substeps[key] = event
@@ -136,6 +137,14 @@ class Recording:
         self.completed[key] = event
         self.ordered.append((key, event))
         self._note_scope(key, event)
+
+    def _take_given_up(self, key: str, event: Event) -> None:
+        """Note that the body left a step behind, even where its outcome had just been recorded."""
+        self.given_up.add(key)
+        if self.completed.pop(key, None) is not None:
+            self.ordered = [entry for entry in self.ordered if entry[0] != key]
+        else:
+            self._note_scope(key, event)
 
     def _note_scope(self, key: str, event: Event) -> None:
         scope = scope_of(key)

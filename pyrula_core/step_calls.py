@@ -189,7 +189,17 @@ class StepCalls:
             self.failures.append((seen, event))
             await self._delivery.commit(request.key, event, held=True)
             raise seen from seen.__cause__
-        return outcome_of(await self._delivery.commit(request.key, event))
+        return outcome_of(await self._committed(request, event, scope))
+
+    async def _committed(self, request: Request, event: Event, scope: Scope) -> Event:
+        """Record a success; a body that gives up just then has given up."""
+        alone = self._alone(scope) and scope.step_key is None
+        commit = self._delivery.commit_alone if alone else self._delivery.commit
+        try:
+            return await commit(request.key, event)
+        except asyncio.CancelledError:
+            self._delivery.give_up(request)
+            raise
 
     def _recorded(self, event: Event) -> Any:
         try:

@@ -38,6 +38,7 @@ from pyrula_core.ports import Patch
 from pyrula_langgraph._compat import DEFAULT_RECURSION_LIMIT, STRICT_RESUME
 from pyrula_langgraph.codec import GraphCodec
 from pyrula_langgraph.leg import LEG, Leg
+from pyrula_langgraph.outputs import OutputCodec, output_of
 from pyrula_langgraph.saver import JournalSaver
 from pyrula_langgraph.sink import AttemptSink
 
@@ -103,6 +104,7 @@ class GraphExecutor:
         self.graph = graph
         self.saver = saver
         self.codec = codec
+        self.output_codec = OutputCodec(codec, graph, saver)
         self.runner = runner
         # What callers in this process passed beside the input, by run id. It is not recorded:
         # callbacks cannot be, and ``configurable`` may hold secrets.
@@ -117,9 +119,10 @@ class GraphExecutor:
     async def execute(self, attempt: Attempt, history: list[Event]) -> Ending:
         """Run legs until the run ends, is suspended or has to stand down."""
         while True:
-            leg = Leg.of(attempt, history)
+            state = fold(history)
+            leg = Leg.of(attempt, history, state)
             try:
-                plan = await self.plan(leg, history)
+                plan = await self.plan(leg, history, state)
                 if not isinstance(plan, Plan):
                     return plan
                 ending = await self.judge(plan, await self.runner(plan))
@@ -131,11 +134,10 @@ class GraphExecutor:
 
     # --- before ---------------------------------------------------------------------------------
 
-    async def plan(self, leg: Leg, history: list[Event]) -> Plan | Ending:
+    async def plan(self, leg: Leg, history: list[Event], state: RunState) -> Plan | Ending:
         """Return what LangGraph is to be given now, or how the run ends without it."""
         created = history[0].payload
         assert created is not None, "a graph's run always has an input"
-        state = fold(history)
         run_input, options = self.codec.decode(created)
         graph = copy.copy(self.graph)
         graph.checkpointer = self.saver.bound(sink=AttemptSink(leg, self.codec))
@@ -237,7 +239,7 @@ class GraphExecutor:
         value = returned.value
         if value is UNSET:
             value = output_of(plan.graph, snapshot)
-        return Completed(self.codec.encode(value))
+        return Completed(self.output_codec.encode_at(value, snapshot))
 
     def breakpoint_event(self, snapshot: StateSnapshot) -> Event:
         """Return the question that a static breakpoint stands for."""
@@ -261,16 +263,6 @@ def call_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of ``ainvoke`` that are the run's own and survive a restart."""
     names = ("context", "interrupt_before", "interrupt_after", "output_keys")
     return {name: options[name] for name in names if options.get(name) is not None}
-
-
-def output_of(graph: Pregel[Any, Any, Any, Any], snapshot: StateSnapshot) -> Any:
-    """Return what ``invoke`` returns for a finished thread, read from its state."""
-    values, outputs = snapshot.values, graph.output_channels
-    if isinstance(graph.stream_channels_asis, str):
-        return values
-    if isinstance(outputs, str):
-        return values.get(outputs)
-    return {name: values[name] for name in outputs if name in values}
 
 
 def breakpoint_id(snapshot: StateSnapshot) -> str:

@@ -61,7 +61,7 @@ REPLACEABLE = (type(None), bool, InMemorySaver, JournalSaver)
 DECIDED = ("durability", "checkpoint_during", "control")
 
 
-def durable(
+def durable(  # noqa: PLR0913 (one keyword an option)
     graph: Pregel[Any, Any, Any, Any],
     *,
     name: str,
@@ -101,7 +101,7 @@ def durable(
             kind=RunKind.AGENT,
             executor=executor,
             input_codec=executor.codec,
-            output_codec=executor.codec,
+            output_codec=executor.output_codec,
             retried=retried_run(executor.codec),
         )
     )

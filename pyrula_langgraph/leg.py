@@ -15,9 +15,9 @@ from typing import Any
 
 from langgraph.runtime import RunControl
 
-from pyrula_core.adapter import Attempt, NodeRun, SubstepRecords, fold
+from pyrula_core.adapter import Attempt, NodeRun, RunState, SubstepRecords
 from pyrula_core.errors import StoreError
-from pyrula_core.events import Event, EventType
+from pyrula_core.events import Event
 from pyrula_langgraph._compat import (
     CHECKPOINT_NS,
     HANDLER_PATH,
@@ -73,15 +73,15 @@ class Leg:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @classmethod
-    def of(cls, attempt: Attempt, history: Sequence[Event]) -> Leg:
+    def of(cls, attempt: Attempt, history: Sequence[Event], state: RunState) -> Leg:
         """Return the leg that follows a run's history."""
         return cls(
             attempt=attempt,
             origin=history[0].data.get("origin", attempt.key.run_id),
             records=SubstepRecords(history),
-            number=sum(event.type is EventType.RUN_CLAIMED for event in history),
+            number=state.attempts,
             base_step=first_step(history),
-            asked={question.id for question in fold(history).open_questions},
+            asked={question.id for question in state.open_questions},
         )
 
     # --- controls -------------------------------------------------------------------------------

@@ -17,7 +17,9 @@ def agent(repository: Path, tmp_path: Path) -> Path:
     """Write the example, exactly as it stands in the README, into an empty folder."""
     text = (repository / "README.md").read_text()
     source = next(
-        block for block in re.findall(r"```python\n(.*?)```", text, re.S) if "# agent.py" in block
+        block
+        for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+        if "# agent.py" in block
     )
     script = tmp_path / "agent.py"
     script.write_text(source)

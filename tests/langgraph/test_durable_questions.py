@@ -13,6 +13,7 @@ from pyrula_core import (
     DurableInvocationError,
     InterruptConflictError,
     RunNotWaitingError,
+    UnknownValueType,
     current_run,
     once,
     step,
@@ -225,3 +226,17 @@ async def test_a_static_breakpoint_holds_the_run_until_it_is_passed(wrap: Wrap) 
     done = await bot.answer("r", {stopped.interrupts[0].id: None})
     assert done.status == "complete"
     assert calls.count("w0") == 1
+
+
+async def test_a_large_output_is_stored_once_and_stays_what_it_was(wrap: Wrap) -> None:
+    bot = wrap(one_node(lambda state: {"log": ["x" * 10_000]}))
+    first = await bot.run_and_await(START_STATE, thread_id="t", run_id="r1")
+    await bot.run_and_await({"log": ["turn two"]}, thread_id="t", run_id="r2")
+    again = await bot.run_and_await(START_STATE, thread_id="t", run_id="r1")
+    assert again == first
+    last = (await bot.client.history("bot", "r1"))[-1]
+    assert last.payload is not None
+    assert len(last.payload.body) < 1000
+    await bot.saver.adelete_thread("t")
+    with pytest.raises(UnknownValueType, match="deleted"):
+        await bot.client.result("bot", "r1")
