@@ -6,12 +6,14 @@ Owns that thread. The sync API is the async one, called through here; there is n
 from __future__ import annotations
 
 import asyncio
+import functools
+import inspect
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-__all__ = ["run_sync", "submit"]
+__all__ = ["SyncCalls", "run_sync", "submit"]
 
 T = TypeVar("T")
 
@@ -43,3 +45,26 @@ def run_sync(work: Coroutine[Any, Any, T]) -> T:
         work.close()
         raise RuntimeError("a synchronous call was made from the background loop; await it instead")
     return submit(work).result()
+
+
+class SyncCalls:
+    """The async methods of an object, for synchronous callers.
+
+    ``calls.name(...)`` runs ``target.name(...)`` to its end on the background loop and returns what
+    it returns; from an event loop, await the target's own method instead.
+    """
+
+    def __init__(self, target: object) -> None:
+        self._target = target
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        """Return the synchronous form of one of the target's public async methods."""
+        method = None if name.startswith("_") else getattr(self._target, name)
+        if not inspect.iscoroutinefunction(method):
+            raise AttributeError(f"{type(self._target).__name__} has no async method {name!r}")
+
+        @functools.wraps(method)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            return run_sync(method(*args, **kwargs))
+
+        return call

@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from typing import Any, Final, TypedDict, Unpack
 
+from pyrula_core.background import SyncCalls
 from pyrula_core.codec import encode
 from pyrula_core.endings import Ending, Failed, StoodDown
 from pyrula_core.engine import Engine
@@ -54,11 +55,22 @@ poll_longest_s: Final = 0.5
 chain_length_max: Final = 1000
 
 
+class RunFilters(TypedDict, total=False):
+    """What ``Client.list`` can filter by, beside name and status."""
+
+    error_code: str
+    created_after: float
+    created_before: float
+    thread: str
+    parent: str
+
+
 class Client(Messages):
     """A caller's hands on the runs of one store.
 
     ``store`` is a Store or its URL. Runs whose name is registered in this process can be driven by
-    it (``run_and_await``); all others are only started and awaited.
+    it (``run_and_await``); all others are only started and awaited. ``sync`` has the same calls for
+    synchronous code: ``client.sync.start(...)``.
     """
 
     def __init__(
@@ -72,6 +84,7 @@ class Client(Messages):
             opened = open_store(store) if store is None or isinstance(store, str) else store
             engine = Engine(opened, registry)
         super().__init__(engine)
+        self.sync = SyncCalls(self)
         self._driving: dict[RunKey, asyncio.Task[Ending | None]] = {}
 
     # --- starting and awaiting ------------------------------------------------------------------
@@ -294,13 +307,26 @@ class Client(Messages):
         status: RunStatus | str | Sequence[RunStatus | str] | None = None,
         limit: int = 50,
         cursor: str | None = None,
+        **filters: Unpack[RunFilters],
     ) -> RunPage:
         """Return a page of run rows, newest first; pass its ``cursor`` for the next one.
 
-        Raises ValueError for a status that does not exist.
+        More ``filters``: ``error_code``, ``created_after`` and ``created_before`` (seconds, Unix),
+        ``thread``, ``parent`` (``name/run_id``). Raises ValueError for a status that does not exist
+        and for a limit that is not from 1 to 1,000.
         """
         wanted = [status] if isinstance(status, str) else (status or [])
         statuses = frozenset(RunStatus(one) for one in wanted)
         return await self.store.call(
-            ListRuns(name=name, statuses=statuses, limit=limit, cursor=cursor)
+            ListRuns(
+                name=name,
+                statuses=statuses,
+                limit=limit,
+                cursor=cursor,
+                error_code=filters.get("error_code"),
+                created_after=filters.get("created_after"),
+                created_before=filters.get("created_before"),
+                partition=filters.get("thread"),
+                parent=filters.get("parent"),
+            )
         )

@@ -56,6 +56,7 @@ class StepCalls:
         self._clock = attempt.clock
         self.tasks: set[asyncio.Task[Any]] = set()
         self._root: asyncio.Task[Any] | None = None
+        self._patches: dict[str, bool] = {}
         self.failures: list[tuple[BaseException, Event]] = []
 
     # --- facts ----------------------------------------------------------------------------------
@@ -168,6 +169,31 @@ class StepCalls:
             name, fn, args, kwargs, retry=retry, timeout=timeout, on_unknown=on_unknown, once=True
         )
         return await self._do(call)
+
+    async def patched(self, change: str) -> bool:
+        """Tell whether this run takes a change of the code, named ``change``.
+
+        True for a run that first comes here with the new code, and ever after for that run; False
+        for one whose journal was already longer when the change was made::
+
+            if await ctx.patched("mail-twice"):
+                await ctx.step("mail again", mail)
+        """
+        name = f"patched:{change}"
+        scope = self._scope(name)
+        key = f"{scope.names.prefix}{name}#0"
+        if key in self._patches:
+            return self._patches[key]
+        request = Request(key, "step", None, "")
+        taken = key in self._delivery.recording.completed
+        if taken:
+            await self._delivery.serve(request, alone=self._alone(scope))
+        elif self._delivery.live:
+            taken = True
+            marker = Event(EventType.STEP_DONE, {"key": key})
+            await self._delivery.commit(key, marker)
+        self._patches[key] = taken
+        return taken
 
     async def _do(self, call: StepCall) -> Any:
         digest = fingerprint(call.args, call.kwargs)
