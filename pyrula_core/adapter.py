@@ -7,7 +7,7 @@ and says how the attempt ended. These names follow the library's version like al
 from __future__ import annotations
 
 from pyrula_core.attempt import Ack, Attempt
-from pyrula_core.background import run_sync
+from pyrula_core.background import SyncCalls, run_sync
 from pyrula_core.endings import (
     Cancelled,
     Completed,
@@ -48,6 +48,7 @@ __all__ = [
     "RunState",
     "StoodDown",
     "SubstepRecords",
+    "SyncCalls",
     "Waiting",
     "as_policy",
     "capture",

@@ -31,6 +31,7 @@ from pyrula_core.adapter import (
     Engine,
     Registry,
     StoodDown,
+    SyncCalls,
     Waiting,
     lease_ttl_s,
     orphan_budget,
@@ -133,6 +134,7 @@ class DurableGraph(AgentCalls, StateAccess, PregelProtocol[Any, Any, Any, Any]):
     """A compiled graph whose calls are durable runs.
 
     ``graph`` is the wrapped original, ``client`` a Client on the same store, ``name`` the agent's.
+    ``sync`` has the calls by run id for synchronous code: ``bot.sync.run_and_await(...)``.
     """
 
     def __init__(
@@ -142,6 +144,7 @@ class DurableGraph(AgentCalls, StateAccess, PregelProtocol[Any, Any, Any, Any]):
         self.name: str = admission.name
         self.client = admission.client
         self.saver = executor.saver
+        self.sync = SyncCalls(self)
         self._executor = executor
         self._admission = admission
 

@@ -29,6 +29,7 @@ from tests.langgraph.graphs import (
     START_STATE,
     State,
     Wrap,
+    asking,
     commanding,
     failing,
     ignore,
@@ -292,3 +293,10 @@ async def test_a_retry_goes_on_from_the_failed_node_and_serves_its_sub_steps(wra
     with pytest.raises(RetryRefusedError) as caught:
         await bot.retry("r")
     assert caught.value.code == "retry_stale"
+
+
+def test_the_calls_by_run_id_have_a_sync_form(wrap: Wrap) -> None:
+    bot = wrap(asking(ignore))
+    asked = bot.sync.run_and_await(START_STATE, run_id="r")
+    done = bot.sync.answer("r", {asked.interrupts[0].id: "yes"})
+    assert done.output["log"] == ["0:yes"]
