@@ -35,6 +35,7 @@ from pyrula_core.endings import (
 from pyrula_core.errors import (
     EventRefused,
     NondeterminismError,
+    PayloadTooLarge,
     ResultNotSerializable,
     StoreError,
 )
@@ -142,7 +143,7 @@ class BodyExecutor:
     def _completed(self, value: Any, held: list[Event]) -> Ending:
         try:
             return Completed(self.definition.output_codec.encode(value), held)
-        except ResultNotSerializable as error:
+        except (ResultNotSerializable, PayloadTooLarge) as error:
             return failure_of(error, self.definition.kind, held)
 
     def _failed(self, error: BaseException, context: Context, held: list[Event]) -> Ending:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyrula_core.codec import encode
+from pyrula_core.endings import Continued
 from pyrula_core.events import Event, EventType, Payload
 from pyrula_core.history import read_history
 from pyrula_core.model import RunKey
@@ -59,17 +60,24 @@ class Children:
         task.add_done_callback(self.local.discard)
 
     async def _drive(self, child: RunKey) -> None:
+        """Drive a child, and the runs that it continues as."""
         answer = await self.engine.claim(child)
-        if isinstance(answer, Claimed):
-            await self.engine.drive(answer.row)
+        while isinstance(answer, Claimed):
+            ending = await self.engine.drive(answer.row)
+            if not isinstance(ending, Continued):
+                return
+            answer = await self.engine.claim(RunKey(child.name, ending.run_id))
 
     async def outcome(self, child: RunKey, key: str) -> Event | None:
         """Return the event that tells a parent how its child ended, None while it goes on."""
-        row = await self.engine.store.call(Head(child))
-        if row is None or not row.status.ended:
-            return None
-        last = (await read_history(self.engine.store, child, row.seq - 1))[-1]
-        return outcome_for_parent(last, key)
+        while True:
+            row = await self.engine.store.call(Head(child))
+            if row is None or not row.status.ended:
+                return None
+            last = (await read_history(self.engine.store, child, row.seq - 1))[-1]
+            if last.type is not EventType.RUN_CONTINUED:
+                return outcome_for_parent(last, key)
+            child = RunKey(child.name, last.data["run_id"])
 
     def decode(self, child: RunKey, payload: Payload) -> Any:
         """Return a child's output, read with the codec of its definition."""

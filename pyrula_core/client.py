@@ -218,8 +218,8 @@ class Client(Messages):
 
     def _due(self, row: RunRow) -> bool:
         """Tell whether a waiting run is due."""
-        waiting = row.shown_status is RunStatus.WAITING and row.wake_at is not None
-        return waiting and (row.wake_at or 0.0) <= self.clock.time()
+        rests = row.shown_status in (RunStatus.WAITING, RunStatus.INTERRUPTED)
+        return rests and row.wake_at is not None and row.wake_at <= self.clock.time()
 
     def _pause(self, row: RunRow, pause: float) -> float:
         """Do not sleep past the moment at which a waiting run is due."""

@@ -39,6 +39,7 @@ replay_stall_s: Final = 30.0
 
 # A timer that is due within this time is waited for in place; a later one frees the worker.
 linger_s: Final = 5.0
+linger_look_s: Final = 0.2
 
 
 class Delivery(Traffic):
@@ -275,7 +276,7 @@ class Delivery(Traffic):
         if due <= now:
             self._fire(now)
         else:
-            await self._poked(due - now)
+            await self._poked(min(due - now, linger_look_s))
 
     def _fire(self, now: float) -> None:
         """Complete every wait that is due."""
@@ -299,7 +300,8 @@ class Delivery(Traffic):
             ack = await self._append([*self._held, *self._waits.intents()])
             self._written()
             if await self._take(ack) and not ack.foreign:
-                await self._poked(seconds)
+                # Not for all of it at once: the store's clock need not be this loop's.
+                await self._poked(min(seconds, linger_look_s))
         finally:
             unsubscribe()
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -31,6 +32,7 @@ from pyrula_core.errors import (
     EventRefused,
     JournalError,
     LeaseLost,
+    PayloadTooLarge,
     PyrulaError,
     StoreError,
     StoreUnavailable,
@@ -40,7 +42,7 @@ from pyrula_core.failure import capture
 from pyrula_core.history import read_history
 from pyrula_core.lease import LeaseKeeper, shared_keeper
 from pyrula_core.machine import RunState, fold, open_children
-from pyrula_core.model import RunKey, RunRow, RunStatus
+from pyrula_core.model import RunKey, RunRow, RunStatus, derived_run_id
 from pyrula_core.owners import is_dead, this_process
 from pyrula_core.ports import (
     Claim,
@@ -61,6 +63,7 @@ log = logging.getLogger("pyrula.engine")
 
 lease_ttl_s: Final = 30.0
 orphan_budget: Final = 3
+CHAIN: Final = re.compile(r"(.*):c(\d{1,9})")
 store_budget: Final = 20
 
 
@@ -236,6 +239,11 @@ class Engine:
             return StoodDown(error)
         except EventRefused as error:
             return await self._refused(attempt, error)
+        except PayloadTooLarge as error:
+            failure = capture(error)
+            return await self._conclude(
+                attempt, Failed(error.code, failure.to_json(), None, {}, (), error)
+            )
 
     async def _refused(self, attempt: Attempt, error: EventRefused) -> Ending:
         """End a run whose events the store will never take, while the run is still ours."""
@@ -253,9 +261,13 @@ class Engine:
     async def _continue(self, attempt: Attempt, ending: Continued) -> Continued:
         """Create the next run of the chain, before this one ends: a crash loses neither."""
         row = attempt.row
-        first, _, number = row.key.run_id.partition(":c")
-        run_id = f"{first}:c{int(number or 0) + 1}"
+        link = CHAIN.fullmatch(row.key.run_id)
+        first, number = (link[1], int(link[2])) if link else (row.key.run_id, 0)
+        run_id = derived_run_id(first, f":c{number + 1}")
         fields = {"kind": row.kind, "version": row.version, "continued_from": row.key.run_id}
+        parent = (await read_history(self.store, row.key))[0].data.get("parent")
+        if parent is not None:
+            fields["parent"] = parent
         created = Event(EventType.RUN_CREATED, fields, ending.input, self.clock.time())
         key = RunKey(row.key.name, run_id)
         await self.store.call(
@@ -264,7 +276,7 @@ class Engine:
         return replace(ending, run_id=run_id)
 
     async def _stand_down(self, attempt: Attempt, error: BaseException | None) -> None:
-        code = getattr(error, "code", type(error).__name__)
+        code = error.code if isinstance(error, PyrulaError) else "abandoned"
         log.warning("attempt_abandoned run=%s code=%s", attempt.key, code)
         if attempt.failure is None:
             await self._hand_back(attempt, str(code))

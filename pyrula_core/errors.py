@@ -8,7 +8,8 @@
     │   ├── RunFinishedError            run_finished
     │   ├── RunNotWaitingError          run_not_waiting
     │   ├── RunConflictError            run_conflict
-    │   ├── RetryRefusedError           retry_cancelled | retry_not_failed | fork_point_unknown
+    │   ├── RetryRefusedError           retry_cancelled | retry_not_failed | retry_stale |
+    │   │                               fork_point_unknown | fork_unsupported
     │   ├── NotRegisteredError          not_registered
     │   ├── InterruptNotFoundError      interrupt_not_found
     │   ├── InterruptConflictError      interrupt_conflict
@@ -28,7 +29,7 @@
     │   ├── Transient                   transient  (retried up to max_attempts)
     │   ├── Poison                      poison     (never retried)
     │   └── Fatal                       fatal      (never retried)
-    ├── DurableInvocationError          the awaited run failed; .code is the run's own
+    ├── DurableInvocationError          the awaited run failed; .code is the run's own, or paused
     │   ├── DurableInvocationTimeout    invocation_timeout (the run goes on)
     │   ├── DurableInvocationCancelled  cancelled
     │   └── ContinuationChainError      continuation_chain

@@ -24,6 +24,17 @@ OF_THE_OLD_LIFE: Final = TERMINAL | {
     EventType.RUN_CANCEL_REQUESTED,
 }
 
+# What of a step that is to run again would tell it that it had begun.
+UNDONE: Final = frozenset(
+    {
+        EventType.STEP_ERROR,
+        EventType.STEP_STARTED,
+        EventType.STEP_RETRYING,
+        EventType.CHILD_STARTED,
+        EventType.CHILD_ERROR,
+    }
+)
+
 # What a new run takes over from the old one's first event, so that replay sees the same world.
 INHERITED: Final = ("kind", "version", "thread", "origin", "seed", "began")
 
@@ -41,13 +52,26 @@ def created_again(history: Sequence[Event], run_id: str, **more: Any) -> Event:
 def retried(history: Sequence[Event]) -> list[Event]:
     """Return what a retry serves: every recorded outcome but those that ended the run."""
     last = history[-1]
-    ended_by = set((last.data.get("detail") or {}).get("steps", ()))
+    undone = set((last.data.get("detail") or {}).get("steps", ()))
+    # Children that ended with their parent are started again, as the new parent's own.
+    undone |= {key for key, _ in lost_children(history)}
     return [
         event
         for event in history
         if event.type not in OF_THE_OLD_LIFE
-        and not (event.type is EventType.STEP_ERROR and event.data["key"] in ended_by)
+        and not (event.type in UNDONE and event.data["key"] in undone)
     ]
+
+
+def lost_children(history: Sequence[Event]) -> list[tuple[str, Event]]:
+    """Return the children that were cancelled because their parent ended."""
+    open_now: dict[str, Event] = {}
+    for event in history:
+        if event.type is EventType.CHILD_STARTED and event.data.get("policy") == "cancel":
+            open_now[event.data["key"]] = event
+        elif event.type in (EventType.CHILD_DONE, EventType.CHILD_ERROR):
+            open_now.pop(event.data["key"], None)
+    return list(open_now.items())
 
 
 def forked(

@@ -5,6 +5,7 @@ Owns no behaviour beyond reading its own fields. Must never do IO, read a clock 
 
 from __future__ import annotations
 
+import hashlib
 import re
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -24,8 +25,10 @@ __all__ = [
     "RunView",
     "check_run_id",
     "check_run_name",
+    "derived_run_id",
 ]
 
+run_id_chars_max = 200
 RUN_ID_PATTERN = re.compile(r"[A-Za-z0-9_.:\-]{1,200}")
 
 
@@ -86,6 +89,14 @@ def check_run_id(run_id: str) -> str:
     if type(run_id) is not str or not RUN_ID_PATTERN.fullmatch(run_id):
         raise ValueError(f"run_id={run_id!r} is not legal: use 1 to 200 of letters, digits, '_.:-'")
     return run_id
+
+
+def derived_run_id(run_id: str, suffix: str) -> str:
+    """Return the id of a run that belongs to another one; a long one is cut and told apart."""
+    if len(run_id) + len(suffix) <= run_id_chars_max:
+        return run_id + suffix
+    digest = hashlib.blake2b(run_id.encode(), digest_size=6).hexdigest()
+    return f"{run_id[:150]}.{digest}{suffix}"
 
 
 def check_run_name(name: str) -> str:

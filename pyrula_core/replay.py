@@ -194,7 +194,7 @@ class Recording:
             self._check_place(request)
             del unasked[request.key]
         recorded = self.completed.get(request.key) or self.intents.get(request.key)
-        if recorded is None and request.key in self.given_up:
+        if recorded is None and (request.key in self.given_up or leaves_no_trace(request)):
             return None
         if recorded is None:
             self._check_place(request)
@@ -237,6 +237,15 @@ class Recording:
 
     def _unclaimed(self, key: str | None) -> bool:
         return key is not None and key not in self._requested
+
+
+def leaves_no_trace(request: Request) -> bool:
+    """Tell whether a request may be missing from a journal that goes on behind it.
+
+    A signal is recorded when it comes, not when it is read, and the timer that limits the wait for
+    one is only recorded when the run goes to sleep over it.
+    """
+    return request.kind == "signal" or request.key.endswith("!timeout")
 
 
 def describe(event: Event, kind: str) -> str:

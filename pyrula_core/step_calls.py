@@ -20,7 +20,7 @@ from pyrula_core.durable_pauses import DurablePauses
 from pyrula_core.events import Event, EventType
 from pyrula_core.fingerprint import fingerprint
 from pyrula_core.ports import Entropy
-from pyrula_core.replay import Request, ScopeNames
+from pyrula_core.replay import SUBSTEP, Request, ScopeNames
 from pyrula_core.scopes import SCOPE, Scope, current_scope
 from pyrula_core.steps import (
     OnUnknown,
@@ -107,6 +107,16 @@ class StepCalls:
     def _alone(self, scope: Scope) -> bool:
         """Tell whether the caller is the body itself, with no concurrent task beside it."""
         return not self.tasks and scope.task is self._root
+
+    def _waiting_scope(self, name: str, digest: str | None = None) -> Scope:
+        """Return the caller's scope for a call that waits; a step must not."""
+        scope = self._scope(name, digest)
+        if scope.step_key is not None:
+            raise RuntimeError(
+                f"step {scope.step_key!r} of run {self._key} waits for {name!r}; a step runs in "
+                "one go. Let the body wait, and hand the step what it waited for"
+            )
+        return scope
 
     def _scope(self, name: str = "", digest: str | None = None) -> Scope:
         scope = current_scope(name, digest)
@@ -265,17 +275,18 @@ class StepCalls:
         inside.names = ScopeNames().inside(request.key)
         inside.attempt += 1
 
-    async def _ask(self, value: Any, name: str) -> Any:
+    async def _ask(self, value: Any, key: str) -> Any:
         """Put a question to a person; the calls that wait know how."""
         raise NotImplementedError
 
     async def _announce(self, call: StepCall, request: Request, begun: Event | None) -> None:
         """Record that the call is about to be made; decide what a former one means."""
-        if begun is not None and call.on_unknown == "fail":
+        unknown = begun is not None and begun.type is EventType.STEP_STARTED
+        if unknown and call.on_unknown == "fail":
             raise unknown_outcome(request)
-        if begun is not None and call.on_unknown == "ask":
+        if unknown and call.on_unknown == "ask":
             question = {"step": request.key, "question": "outcome unknown: 'retry' or 'fail'?"}
-            answer = await self._ask(question, f"{call.name}?")
+            answer = await self._ask(question, f"{request.key}{SUBSTEP}unknown#0")
             if answer != "retry":
                 raise unknown_outcome(request)
         started = Event(EventType.STEP_STARTED, {"key": request.key, "input": request.digest})

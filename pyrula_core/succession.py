@@ -14,7 +14,7 @@ from pyrula_core.errors import RetryRefusedError
 from pyrula_core.events import Event
 from pyrula_core.history import read_history
 from pyrula_core.lineage import created_again, forked, retried
-from pyrula_core.model import RunKey, RunRow, RunStatus, check_run_id
+from pyrula_core.model import RunKey, RunRow, RunStatus, check_run_id, derived_run_id
 from pyrula_core.ports import Create, DeleteRun, Exists, ListRuns
 from pyrula_core.steering import Steering
 
@@ -46,7 +46,7 @@ class Succession(Steering):
         if events and events[0].type == created.type:
             created = Event(created.type, {**created.data, **events[0].data}, events[0].payload)
             events = events[1:]
-        return await self._succeed(row, as_run_id or f"{run_id}:r", created, events)
+        return await self._succeed(row, as_run_id or derived_run_id(run_id, ":r"), created, events)
 
     async def fork(
         self,
@@ -75,7 +75,7 @@ class Succession(Steering):
             )
         history = await read_history(self.store, row.key)
         events = forked(history, at, patch or {}, codec)
-        chosen = as_run_id or f"{run_id}:f{self.entropy.token()[:8]}"
+        chosen = as_run_id or derived_run_id(run_id, f":f{self.entropy.token()[:8]}")
         created = created_again(history, run_id, fork_of=run_id, fork_at=at, origin=chosen)
         if patch and "input" in patch:
             created = Event(created.type, created.data, codec.encode(list(patch["input"])))

@@ -27,13 +27,26 @@ from typing import Any, Final, Protocol
 from pydantic import BaseModel, TypeAdapter
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
-from pyrula_core.errors import JournalError, ResultNotSerializable, UnknownValueType
+from pyrula_core.errors import (
+    JournalError,
+    PayloadTooLarge,
+    ResultNotSerializable,
+    UnknownValueType,
+)
 from pyrula_core.events import Payload
 
-__all__ = ["JSON_CODEC", "JsonCodec", "ValueCodec", "find_class", "type_path"]
+__all__ = [
+    "JSON_CODEC",
+    "JsonCodec",
+    "ValueCodec",
+    "check_payload_size",
+    "find_class",
+    "type_path",
+]
 
 TAG: Final = "$pyrula"
 nesting_depth_max: Final = 200
+payload_bytes_max: Final = 31 * 1024 * 1024
 
 
 class ValueCodec(Protocol):
@@ -88,9 +101,10 @@ class JsonCodec:
         """
         plain = self.plain(value, "$", 0)
         try:
-            return Payload(self.name, to_json(plain))
+            body = to_json(plain)
         except (PydanticSerializationError, ValueError) as error:
             raise refused(value, "$", f"cannot be written as JSON ({error})") from None
+        return Payload(self.name, check_payload_size(body))
 
     def decode(self, payload: Payload) -> Any:
         """Return the value of a ``json/1`` payload."""
@@ -157,6 +171,16 @@ class JsonCodec:
             LOCAL_CLASSES[type_path(kind)] = kind
             return
         raise refused(value, path, "has a class that cannot be found by its name; move the class")
+
+
+def check_payload_size(body: bytes) -> bytes:
+    """Return an encoded value, or raise PayloadTooLarge beyond ``payload_bytes_max``."""
+    if len(body) > payload_bytes_max:
+        raise PayloadTooLarge(
+            f"a value takes {len(body)} bytes, and one may take {payload_bytes_max}",
+            hint="Store it elsewhere and return a reference to it",
+        )
+    return body
 
 
 JSON_CODEC: Final = JsonCodec()

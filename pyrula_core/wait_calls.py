@@ -15,7 +15,7 @@ from pyrula_core.control import ContinueAsNew
 from pyrula_core.errors import ChildWorkflowError
 from pyrula_core.events import Event, EventType
 from pyrula_core.fingerprint import fingerprint, shape
-from pyrula_core.model import RunKey, check_run_id
+from pyrula_core.model import RunKey, check_run_id, derived_run_id
 from pyrula_core.replay import Request
 from pyrula_core.scopes import interrupt_id
 from pyrula_core.step_calls import StepCalls
@@ -33,7 +33,7 @@ class WaitCalls(StepCalls):
     async def sleep(self, seconds: float | timedelta, *, name: str = "sleep") -> None:
         """Wait durably: a run that sleeps holds no worker, and wakes up after any restart."""
         length = seconds.total_seconds() if isinstance(seconds, timedelta) else float(seconds)
-        key = self._scope(name).names.key(name)
+        key = self._waiting_scope(name).names.key(name)
         request = Request(key, "timer", None, f"{length} s")
         begun = self._delivery.recording.intents.get(key)
         if await self._delivery.serve(request) is None:
@@ -51,7 +51,7 @@ class WaitCalls(StepCalls):
         (seconds, durable) raises TimeoutError when none came.
         """
         asked = f"signal:{name}"
-        request = Request(self._scope(asked).names.key(asked), "signal", None, name)
+        request = Request(self._waiting_scope(asked).names.key(asked), "signal", None, name)
         timers = self._limit(request.key, timeout)
         event = await self._delivery.signal(name, request, *timers)
         if event.type is EventType.TIMER_FIRED:
@@ -86,7 +86,7 @@ class WaitCalls(StepCalls):
         """
         asked = JSON_CODEC.encode(value)
         digest = hashlib.blake2b(asked.body, digest_size=8).hexdigest()
-        key = self._scope(name, digest).names.key(name)
+        key = self._waiting_scope(name, digest).names.key(name)
         self._delivery.note(Request(key, "interrupt", digest, name))
         timers = self._limit(key, timeout)
         question = self._question(key, digest, response_schema, value)
@@ -103,8 +103,12 @@ class WaitCalls(StepCalls):
             await self._delivery.commit(f"{key}!closed", closed)
         return default
 
-    async def _ask(self, value: Any, name: str) -> Any:
-        return await self.interrupt(value, name=name)
+    async def _ask(self, value: Any, key: str) -> Any:
+        """Ask about a step: the question hangs below its key, and is served with it."""
+        event = self._delivery.recording.substeps.get(key)
+        if event is None:
+            event = await self._delivery.wait(self._question(key, "", None, value))
+        return None if event.payload is None else JSON_CODEC.decode(event.payload)
 
     def _question(
         self, key: str, digest: str, schema: Mapping[str, Any] | None, value: Any
@@ -143,7 +147,7 @@ class WaitCalls(StepCalls):
         complete, NotRegisteredError for a name that this process does not know.
         """
         digest = fingerprint(args, {})
-        key = self._scope(f"child:{name}", digest).names.key(f"child:{name}")
+        key = self._waiting_scope(f"child:{name}", digest).names.key(f"child:{name}")
         begun = self._delivery.recording.intents.get(key)
         child = self._child_key(name, run_id, key, begun)
         request = Request(key, "child", digest, shape(args, {}))
@@ -156,7 +160,7 @@ class WaitCalls(StepCalls):
         if begun is not None:
             return RunKey(begun.data["name"], begun.data["run_id"])
         digest = hashlib.blake2b(key.encode(), digest_size=4).hexdigest()
-        return RunKey(name, check_run_id(run_id or f"{self.run_id}:{digest}"))
+        return RunKey(name, check_run_id(run_id or derived_run_id(self.run_id, f":{digest}")))
 
     async def _child_outcome(
         self,

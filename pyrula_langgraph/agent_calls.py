@@ -8,7 +8,7 @@ from typing import Any
 from langchain_core.runnables import RunnableConfig
 
 from pyrula_core import Client, RetryRefusedError, RunOutcome
-from pyrula_core.model import RunKey, RunStatus
+from pyrula_core.model import RunKey, RunStatus, derived_run_id
 from pyrula_core.ports import RunPage
 from pyrula_langgraph.admission import Admission
 from pyrula_langgraph.executor import GraphExecutor
@@ -125,7 +125,7 @@ class AgentCalls:
                 hint="Send a new input instead",
                 code="retry_stale",
             )
-        await self._admission.make_room(row.partition, f"{run_id}:r", None)
+        await self._admission.make_room(row.partition, derived_run_id(run_id, ":r"), None)
         return await self.client.retry(self.name, run_id)
 
     async def runs(

@@ -6,6 +6,7 @@ from typing import Any
 
 from pyrula_core.errors import JournalError
 from pyrula_core.events import Payload
+from pyrula_core.values import check_payload_size
 from pyrula_langgraph.serde import CODEC, GraphSerde
 
 __all__ = ["GraphCodec"]
@@ -20,8 +21,8 @@ class GraphCodec:
         self.serde = serde
 
     def encode(self, value: object) -> Payload:
-        """Return ``value`` as a payload; raises ResultNotSerializable."""
-        return Payload(self.name, self.serde.dumps_typed(value)[1])
+        """Return ``value`` as a payload; raises ResultNotSerializable, PayloadTooLarge."""
+        return Payload(self.name, check_payload_size(self.serde.dumps_typed(value)[1]))
 
     def decode(self, payload: Payload) -> Any:
         """Return the value of a payload; raises JournalError for one of another codec."""

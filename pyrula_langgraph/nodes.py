@@ -47,14 +47,14 @@ class DurableNode(Runnable[Any, Any]):
         if leg is None:
             reset_child_counters((config or {}).get("configurable", {}))
             return self.inner.invoke(input, config, **kwargs)
-        number = 0
+        number, began = 0, time.monotonic()
         while True:
             number += 1
             with Passage(leg, config, self.options) as passage:
                 result = self.inner.invoke(input, config, **kwargs)
                 passage.check_honoured()
                 return result
-            time.sleep(self._wait(passage, number))
+            time.sleep(self._wait(passage, number, began))
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
         """Run the node on the event loop."""
@@ -62,7 +62,7 @@ class DurableNode(Runnable[Any, Any]):
         if leg is None:
             reset_child_counters((config or {}).get("configurable", {}))
             return await self.inner.ainvoke(input, config, **kwargs)
-        number = 0
+        number, began = 0, time.monotonic()
         while True:
             number += 1
             with Passage(leg, config, self.options) as passage:
@@ -70,7 +70,7 @@ class DurableNode(Runnable[Any, Any]):
                     result = await self.inner.ainvoke(input, config, **kwargs)
                 passage.check_honoured()
                 return result
-            await asyncio.sleep(self._wait(passage, number))
+            await asyncio.sleep(self._wait(passage, number, began))
 
     def stream(
         self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
@@ -78,13 +78,17 @@ class DurableNode(Runnable[Any, Any]):
         """Run the node in this thread, passing on what it yields."""
         leg = LEG.get()
         if leg is None:
+            reset_child_counters((config or {}).get("configurable", {}))
             yield from self.inner.stream(input, config, **kwargs)
             return
-        with Passage(leg, config, self.options) as passage:
-            yield from self.inner.stream(input, config, **kwargs)
-            passage.check_honoured()
-            return
-        self._wait(passage, 1)
+        number, began = 0, time.monotonic()
+        while True:
+            number += 1
+            with Passage(leg, config, self.options) as passage:
+                yield from self.inner.stream(input, config, **kwargs)
+                passage.check_honoured()
+                return
+            time.sleep(self._wait(passage, number, began))
 
     async def astream(
         self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
@@ -92,23 +96,31 @@ class DurableNode(Runnable[Any, Any]):
         """Run the node on the event loop, passing on what it yields."""
         leg = LEG.get()
         if leg is None:
+            reset_child_counters((config or {}).get("configurable", {}))
             async for chunk in self.inner.astream(input, config, **kwargs):
                 yield chunk
             return
-        with Passage(leg, config, self.options) as passage:
-            async for chunk in self.inner.astream(input, config, **kwargs):
-                yield chunk
-            passage.check_honoured()
-            return
-        self._wait(passage, 1)
+        number, began = 0, time.monotonic()
+        while True:
+            number += 1
+            with Passage(leg, config, self.options) as passage:
+                async with asyncio.timeout(self.options.timeout):
+                    async for chunk in self.inner.astream(input, config, **kwargs):
+                        yield chunk
+                passage.check_honoured()
+                return
+            await asyncio.sleep(self._wait(passage, number, began))
 
-    def _wait(self, passage: Passage, number: int) -> float:
+    def _wait(self, passage: Passage, number: int, began: float) -> float:
         """Return how long to wait before the next attempt, or raise what the last one raised."""
         error = passage.error
         assert error is not None, "a passage that did not fail returns"
         delay = None
         if self.policy is not None:
-            delay = self.policy.next_wait(error, number, random=random.random())
+            elapsed, now = time.monotonic() - began, time.time()
+            delay = self.policy.next_wait(
+                error, number, random=random.random(), elapsed=elapsed, now=now
+            )
         if delay is None:
             raise error
         log.info("node_retrying key=%s attempt=%d delay_s=%.3f", passage.key, number, delay)

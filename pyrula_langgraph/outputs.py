@@ -41,11 +41,15 @@ class OutputCodec:
 
     def encode_at(self, value: object, snapshot: StateSnapshot) -> Payload:
         """Return ``value`` as a payload; a large one that ``snapshot`` holds, by reference."""
-        payload = self.codec.encode(value)
-        if len(payload.body) <= inline_bytes_max or output_of(self.graph, snapshot) != value:
-            return payload
+        body = self.codec.serde.dumps_typed(value)[1]
+        if len(body) <= inline_bytes_max or not self.held(body, snapshot):
+            return self.codec.encode(value)
         reference = self.codec.encode(snapshot.config["configurable"])
         return Payload(REFERENCE, reference.body)
+
+    def held(self, body: bytes, snapshot: StateSnapshot) -> bool:
+        """Tell whether a state holds the output, by its bytes: values may have no ``==``."""
+        return self.codec.serde.dumps_typed(output_of(self.graph, snapshot))[1] == body
 
     def decode(self, payload: Payload) -> Any:
         """Return the output; raises UnknownValueType when the checkpoint has been pruned."""

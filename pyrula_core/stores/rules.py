@@ -122,7 +122,7 @@ def ready_at(row: RunRow, *, before: float | None, now: float) -> float | None:
             return row.lease_until
         case RunStatus.QUEUED if not held_back:
             return now if before is None else min(before, now)
-        case RunStatus.WAITING if not held_back:
+        case RunStatus.WAITING | RunStatus.INTERRUPTED if not held_back:
             return row.wake_at
         case _:
             return None
