@@ -63,7 +63,6 @@ GOOD: dict[str, Any] = {"type_path": "builtins:ValueError", "message": "m", "reb
         {**GOOD, "user_code": 1},
         {**GOOD, "traceback": 1},
     ],
-    ids=str,
 )
 def test_a_malformed_record_is_a_journal_error(raw):
     with pytest.raises(JournalError, match="a failure record is malformed"):

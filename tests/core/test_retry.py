@@ -244,7 +244,6 @@ class Raising:
         ({"headers": {"Retry-After": "Fri, 31 Dec 1999 23:00:00 GMT"}}, 0.0),
         ({"headers": {"Retry-After": "Fri, 31 Dec 99999999999 23:00:00 GMT"}}, None),
     ],
-    ids=str,
 )
 def test_the_requested_wait_is_found_whatever_the_library(attributes, expected):
     assert requested_wait(Named(**attributes), now=946684740.0) == expected

@@ -294,7 +294,7 @@ RAISED = [
 ]
 
 
-@pytest.mark.parametrize("retry_on", RETRY_ON, ids=str)
+@pytest.mark.parametrize("retry_on", RETRY_ON, ids=range(len(RETRY_ON)))
 @pytest.mark.parametrize("exc", RAISED, ids=lambda exc: type(exc).__name__)
 def test_langgraphs_retry_on_keeps_its_meaning(retry_on, exc):
     policy = langgraph(retry_on=retry_on)
