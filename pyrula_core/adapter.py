@@ -22,6 +22,7 @@ from pyrula_core.engine import Engine, lease_ttl_s, orphan_budget
 from pyrula_core.failure import FailureRecord, capture
 from pyrula_core.history import read_history
 from pyrula_core.machine import Question, RunState, fold
+from pyrula_core.owners import is_dead
 from pyrula_core.rebuild import live, rebuild
 from pyrula_core.registry import REGISTRY, Definition, Executor, Registry
 from pyrula_core.retry_config import as_policy
@@ -53,6 +54,7 @@ __all__ = [
     "as_policy",
     "capture",
     "fold",
+    "is_dead",
     "lease_ttl_s",
     "live",
     "orphan_budget",

@@ -5,7 +5,8 @@ Must never be imported by the engine: it only reads the scope that the engine ha
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from pyrula_core.steps import OnUnknown
@@ -29,7 +30,7 @@ def current_run() -> DurableCalls:
     return run
 
 
-async def step(
+def step(
     name: str,
     fn: Callable[..., Any],
     *args: Any,
@@ -38,13 +39,16 @@ async def step(
     on_unknown: OnUnknown = "retry",
     **kwargs: Any,
 ) -> Any:
-    """Do ``ctx.step`` of the current run; see ``Context.step``."""
-    return await current_run().step(
-        name, fn, *args, retry=retry, timeout=timeout, on_unknown=on_unknown, **kwargs
-    )
+    """Do a step of the current run; awaited in async code, called plainly in sync code.
+
+    See ``Context.step``. In a thread without an event loop, as LangGraph's sync nodes have, the
+    step is done at once and its value returned.
+    """
+    options = {"retry": retry, "timeout": timeout, "on_unknown": on_unknown}
+    return now_or_awaitable(current_run().step(name, fn, *args, **options, **kwargs))
 
 
-async def once(
+def once(
     name: str,
     fn: Callable[..., Any],
     *args: Any,
@@ -53,7 +57,18 @@ async def once(
     on_unknown: OnUnknown = "fail",
     **kwargs: Any,
 ) -> Any:
-    """Do ``ctx.once`` of the current run; see ``Context.once``."""
-    return await current_run().once(
-        name, fn, *args, retry=retry, timeout=timeout, on_unknown=on_unknown, **kwargs
-    )
+    """Do a step of the current run at most once; awaited or not, as ``step``.
+
+    See ``Context.once``.
+    """
+    options = {"retry": retry, "timeout": timeout, "on_unknown": on_unknown}
+    return now_or_awaitable(current_run().once(name, fn, *args, **options, **kwargs))
+
+
+def now_or_awaitable(work: Coroutine[Any, Any, Any]) -> Any:
+    """Return ``work`` to be awaited, or do it now where nobody could await it."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    return work

@@ -16,6 +16,7 @@ from pyrula_core.codec import encode
 from pyrula_core.endings import Ending, Failed, StoodDown
 from pyrula_core.engine import Engine
 from pyrula_core.errors import (
+    CallerError,
     ContinuationChainError,
     DurableInvocationError,
     DurableInvocationTimeout,
@@ -50,6 +51,8 @@ from pyrula_core.views import outcome_view, run_view
 __all__ = ["Client"]
 
 AT_REST: Final = frozenset({RunStatus.INTERRUPTED, RunStatus.PAUSED})
+# What made an attempt stand down that only the caller can do something about.
+TOLD: Final = (StoreUnavailable, CallerError)
 poll_first_s: Final = 0.01
 poll_longest_s: Final = 0.5
 chain_length_max: Final = 1000
@@ -206,7 +209,7 @@ class Client(Messages):
             if ending is None:
                 await self._changed(key, row.seq, self._pause(row, pause))
                 pause = min(pause * 2, poll_longest_s)
-            elif isinstance(ending, StoodDown) and isinstance(ending.error, StoreUnavailable):
+            elif isinstance(ending, StoodDown) and isinstance(ending.error, TOLD):
                 raise ending.error
             elif isinstance(ending, Failed):
                 error = ending.error

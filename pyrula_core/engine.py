@@ -29,6 +29,7 @@ from pyrula_core.endings import (
     Waiting,
 )
 from pyrula_core.errors import (
+    CallerError,
     EventRefused,
     JournalError,
     LeaseLost,
@@ -65,6 +66,7 @@ lease_ttl_s: Final = 30.0
 orphan_budget: Final = 3
 CHAIN: Final = re.compile(r"(.*):c(\d{1,9})")
 store_budget: Final = 20
+mend_wait_s: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,14 +281,17 @@ class Engine:
         code = error.code if isinstance(error, PyrulaError) else "abandoned"
         log.warning("attempt_abandoned run=%s code=%s", attempt.key, code)
         if attempt.failure is None:
-            await self._hand_back(attempt, str(code))
+            # What only a caller can mend is not tried again at once by the next worker.
+            later = self.clock.time() + mend_wait_s if isinstance(error, CallerError) else None
+            await self._hand_back(attempt, str(code), wake_at=later)
 
-    async def _hand_back(self, attempt: Attempt, reason: str) -> None:
+    async def _hand_back(self, attempt: Attempt, reason: str, wake_at: float | None = None) -> None:
         """Give the lease back so that another attempt can start at once; best effort."""
         if attempt.failure is not None or attempt.released:
             return
         event = Event(EventType.RUN_REQUEUED, {"reason": reason})
-        patch = Patch(status=RunStatus.QUEUED, release=True)
+        status = RunStatus.QUEUED if wake_at is None else RunStatus.WAITING
+        patch = Patch(status=status, release=True, wake_at=wake_at)
         future = attempt.submit([event], patch=patch)
         try:
             await asyncio.shield(asyncio.wrap_future(future))

@@ -8,12 +8,11 @@ schedule anything itself.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from contextvars import ContextVar
 from typing import Any, Protocol
 
 from pyrula_core.attempt import Attempt
-from pyrula_core.background import run_sync
 from pyrula_core.clock import SystemEntropy
 from pyrula_core.events import STEP_OUTCOMES, Event, EventType
 from pyrula_core.fingerprint import fingerprint
@@ -41,11 +40,15 @@ class DurableCalls(Protocol):
         """The key to hand to the outside world."""
         ...
 
-    async def step(self, name: str, fn: Callable[..., Any], *args: Any, **options: Any) -> Any:
+    def step(
+        self, name: str, fn: Callable[..., Any], *args: Any, **options: Any
+    ) -> Coroutine[Any, Any, Any]:
         """Do and record a step."""
         ...
 
-    async def once(self, name: str, fn: Callable[..., Any], *args: Any, **options: Any) -> Any:
+    def once(
+        self, name: str, fn: Callable[..., Any], *args: Any, **options: Any
+    ) -> Coroutine[Any, Any, Any]:
         """Do and record a step at most once."""
         ...
 
@@ -205,20 +208,3 @@ class NodeRun:
         for event in self.held:
             self._records.done.pop(event.data["key"], None)
         self.held = []
-
-    def step_sync(self, name: str, fn: Callable[..., Any], *args: Any, **options: Any) -> Any:
-        """Do ``step`` from a sync node; ``fn`` runs in the calling thread."""
-        return drive_sync(self.step(name, fn, *args, **options))
-
-    def once_sync(self, name: str, fn: Callable[..., Any], *args: Any, **options: Any) -> Any:
-        """Do ``once`` from a sync node; ``fn`` runs in the calling thread."""
-        return drive_sync(self.once(name, fn, *args, **options))
-
-
-def drive_sync(work: Any) -> Any:
-    """Run a coroutine in the calling thread, on a loop of its own where none is running."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(work)
-    return run_sync(work)

@@ -120,5 +120,6 @@ def invocation_error(row: RunRow, ended: Event) -> DurableInvocationError:
         name=name,
         run_id=run_id,
         detail=view.detail,
-        hint=f"See its journal with 'pyrula runs show {run_id}', retry it with client.retry",
+        hint=f"See its journal with 'pyrula runs show {run_id}'; once the cause is mended, go on "
+        f"with client.retry({name!r}, {run_id!r}), or bot.retry({run_id!r}) for a wrapped graph",
     )

@@ -5,7 +5,12 @@
 
 from __future__ import annotations
 
-from pyrula_langgraph.errors import GraphUnsupported, InterruptSwallowed, ThreadBusy
+from pyrula_langgraph.errors import (
+    GraphChanged,
+    GraphUnsupported,
+    InterruptSwallowed,
+    ThreadBusy,
+)
 from pyrula_langgraph.graph import DurableGraph, durable
 from pyrula_langgraph.options import NodeOptions
 from pyrula_langgraph.saver import JournalSaver
@@ -13,6 +18,7 @@ from pyrula_langgraph.serde import GraphSerde
 
 __all__ = [
     "DurableGraph",
+    "GraphChanged",
     "GraphSerde",
     "GraphUnsupported",
     "InterruptSwallowed",

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 from langgraph.types import Command
 
 from pyrula_core import Client, DurableInvocationError, RunNotWaitingError
-from pyrula_core.adapter import Question, fold, read_history
+from pyrula_core.adapter import Question, fold, is_dead, read_history
 from pyrula_core.model import RunKey, RunRow, RunStatus
 from pyrula_core.ports import ListRuns
 from pyrula_langgraph.errors import GraphUnsupported, ThreadBusy
@@ -141,10 +141,12 @@ class Admission:
         asked = await self.questions(row.key)
         ids = ", ".join(repr(question.id) for question in asked)
         waits = f" and waits for an answer to {ids}" if ids else ""
+        if row.status is RunStatus.RUNNING and row.owner is not None and is_dead(row.owner):
+            waits = " in a process that has died"
         return ThreadBusy(
             f"thread {thread!r} is held by run {row.key.run_id!r}, which is {row.shown_status}"
             f"{waits}",
-            hint="Answer it, go on with it (input None), cancel it, or use on_busy='interrupt'",
+            hint="Go on with it (input None), answer it, cancel it, or use on_busy='interrupt'",
         )
 
     async def questions(self, key: RunKey) -> list[Question]:

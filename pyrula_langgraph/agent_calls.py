@@ -109,13 +109,17 @@ class AgentCalls:
         """Ask a run to end; no node starts after it."""
         await self.client.cancel(self.name, run_id, reason=reason)
 
-    async def retry(self, run_id: str) -> str:
-        """Start a run that goes on from the node in which ``run_id`` failed; returns its id.
+    async def retry(
+        self, run_id: str, *, timeout: float | None = None, drive: bool = True
+    ) -> RunOutcome:
+        """Go on from the node in which ``run_id`` failed, as a new run; return its outcome.
 
-        Await it with ``client.result(bot.name, new_id)``. Idempotency keys stay the failed run's.
+        The outcome's ``run_id`` is the new run's. Sub-steps that were recorded do not run again,
+        and idempotency keys stay the failed run's. ``client.retry`` only starts the new run.
 
-        Raises RetryRefusedError: ``retry_cancelled``, ``retry_not_failed``, or ``retry_stale``
-        when the thread has moved on since; ThreadBusy when another run holds the thread.
+        Raises what ``run_and_await`` raises; RetryRefusedError with code ``retry_cancelled``,
+        ``retry_not_failed``, or ``retry_stale`` when the thread has moved on since; ThreadBusy when
+        another run holds the thread.
         """
         row = await self.client.head(RunKey(self.name, run_id))
         saved = await self.saver.aget_tuple({"configurable": {"thread_id": row.partition}})
@@ -126,7 +130,8 @@ class AgentCalls:
                 code="retry_stale",
             )
         await self._admission.make_room(row.partition, derived_run_id(run_id, ":r"), None)
-        return await self.client.retry(self.name, run_id)
+        new = await self.client.retry(self.name, run_id)
+        return await self.client.result(self.name, new, timeout=timeout, drive=drive)
 
     async def runs(
         self,

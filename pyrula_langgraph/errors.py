@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyrula_core import CallerError, CodeError
 
-__all__ = ["GraphUnsupported", "InterruptSwallowed", "ThreadBusy"]
+__all__ = ["GraphChanged", "GraphUnsupported", "InterruptSwallowed", "ThreadBusy"]
 
 
 class InterruptSwallowed(CodeError):
@@ -23,6 +23,12 @@ class ThreadBusy(CallerError):
     """The thread has a run that has not ended."""
 
     code = "thread_busy"
+
+
+class GraphChanged(CallerError):
+    """The graph no longer has what a run needs to go on; the run stays as it is."""
+
+    code = "graph_changed"
 
 
 class GraphUnsupported(CallerError):

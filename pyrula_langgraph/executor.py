@@ -36,7 +36,9 @@ from pyrula_core.events import Event, EventType
 from pyrula_core.model import RunKind, RunStatus
 from pyrula_core.ports import Patch
 from pyrula_langgraph._compat import DEFAULT_RECURSION_LIMIT, STRICT_RESUME
+from pyrula_langgraph.changes import check_nodes_there
 from pyrula_langgraph.codec import GraphCodec
+from pyrula_langgraph.errors import GraphChanged
 from pyrula_langgraph.leg import LEG, Leg
 from pyrula_langgraph.outputs import OutputCodec, output_of
 from pyrula_langgraph.saver import JournalSaver
@@ -126,7 +128,7 @@ class GraphExecutor:
                 if not isinstance(plan, Plan):
                     return plan
                 ending = await self.judge(plan, await self.runner(plan))
-            except StoreError as error:
+            except (StoreError, GraphChanged) as error:
                 return StoodDown(error)
             if not isinstance(ending, Ack):
                 return ending
@@ -180,7 +182,10 @@ class GraphExecutor:
         """Return the thread's state when this run has written it already, else None."""
         plain = {"configurable": {"thread_id": config["configurable"]["thread_id"]}}
         saved = await self.saver.aget_tuple(plain)  # type: ignore[arg-type]
-        if saved is None or saved.metadata.get("run_id") != leg.attempt.key.run_id:
+        if saved is None:
+            return None
+        check_nodes_there(graph, saved.checkpoint["channel_values"])
+        if saved.metadata.get("run_id") != leg.attempt.key.run_id:
             return None
         return await graph.aget_state(plain)  # type: ignore[arg-type]
 

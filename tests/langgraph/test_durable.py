@@ -285,8 +285,8 @@ async def test_a_retry_goes_on_from_the_failed_node_and_serves_its_sub_steps(wra
     bot = wrap(graph)
     with pytest.raises(DurableInvocationError):
         await bot.run_and_await(START_STATE, thread_id="t", run_id="r")
-    new = await bot.retry("r")
-    outcome = await bot.client.result("bot", new)
+    outcome = await bot.retry("r")
+    assert outcome.run_id == "r:r"
     assert outcome.output["log"] == ["node"]
     assert effects == ["before", "charge"]
     assert keys == ["bot/r/2.node"] * 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from pyrula_core import (
     step,
 )
 from pyrula_langgraph import (
+    GraphChanged,
     ThreadBusy,
 )
 from tests.langgraph.graphs import (
@@ -240,3 +242,43 @@ async def test_a_large_output_is_stored_once_and_stays_what_it_was(wrap: Wrap) -
     await bot.saver.adelete_thread("t")
     with pytest.raises(UnknownValueType, match="deleted"):
         await bot.client.result("bot", "r1")
+
+
+def test_step_and_once_work_in_sync_nodes_too(wrap: Wrap) -> None:
+    effects: list[str] = []
+
+    def node(state: State) -> dict[str, Any]:
+        paid = once("charge", lambda: effects.append("charge") or "paid")
+        step("mail", effects.append, "mail")
+        return {"log": [paid, interrupt("ok?")]}
+
+    bot = wrap(one_node(node))
+    asked = bot.invoke(START_STATE, on("t"))
+    assert asked["__interrupt__"][0].value == "ok?"
+    assert bot.invoke(Command(resume="yes"), on("t"))["log"] == ["paid", "yes"]
+    assert effects == ["charge", "mail"]
+
+
+async def test_report_80_a_run_that_leads_to_a_missing_node_is_refused_and_stays(
+    wrap: Wrap,
+) -> None:
+    def chain(*names: str) -> StateGraph[Any, Any, Any, Any]:
+        graph, last = StateGraph(State), START
+        for name in names:
+            graph.add_node(name, lambda state, name=name: {"log": [name]})
+            graph.add_edge(last, name)
+            last = name
+        return graph
+
+    old = wrap(chain("fetch", "think", "act").compile(interrupt_before=["think"]))
+    asked = await old.run_and_await(START_STATE, thread_id="t", run_id="r")
+    new = wrap(chain("fetch", "reason", "act"))
+    with pytest.raises(GraphChanged) as caught:
+        await new.answer("r", {asked.interrupts[0].id: None})
+    assert caught.value.code == "graph_changed"
+    assert "think" in str(caught.value)
+    assert "reason" in str(caught.value)
+    restored = wrap(chain("fetch", "think", "act"))
+    async with asyncio.timeout(60):
+        done = await restored.run_and_await(START_STATE, thread_id="t", run_id="r")
+    assert done.output["log"] == ["fetch", "think", "act"]

@@ -1,0 +1,1 @@
+"""Runs LangGraph's own test suites through Pyrula: ``python -m tests.upstream``."""
