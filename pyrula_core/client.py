@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any, Final, TypedDict, Unpack
 
 from pyrula_core.background import SyncCalls
-from pyrula_core.codec import encode
+from pyrula_core.codec import decode, encode, seal
 from pyrula_core.endings import Ending, Failed, StoodDown
 from pyrula_core.engine import Engine
 from pyrula_core.errors import (
@@ -41,6 +42,7 @@ from pyrula_core.ports import (
     Exists,
     Head,
     ListRuns,
+    Occupied,
     RunPage,
     Store,
 )
@@ -99,32 +101,46 @@ class Client(Messages):
         run_id: str | None = None,
         idempotency_key: str | None = None,
         thread: str | None = None,
+        exclusive: bool = False,
     ) -> str:
         """Record a run and its input, and return its run id; nothing is executed here.
+
+        With ``exclusive`` a thread has one open run at a time: RunConflictError with code
+        ``thread_busy`` while another one has not ended.
 
         Starting again with the same run id, or the same idempotency key, and the same input
         returns the run that is there. Raises NotRegisteredError for an unknown name,
         RunConflictError for another input, ResultNotSerializable for input that is not JSON.
         """
         definition = self.registry.current(name)
-        row = await self._create(definition, args, run_id, idempotency_key, thread)
-        return row.key.run_id
+        operation = self._create_op(definition, args, run_id, idempotency_key, thread)
+        operation = replace(operation, exclusive=exclusive)
+        answer = await self.store.call(operation)
+        if isinstance(answer, Occupied):
+            raise RunConflictError(
+                f"thread {thread!r} is held by run {answer.row.key}",
+                hint="Wait for it, answer it, or cancel it",
+                code="thread_busy",
+            )
+        if isinstance(answer, Exists):
+            await self._check_same_input(answer.row, operation.events[0], operation.key)
+        return answer.row.key.run_id
 
-    async def _create(
+    def _create_op(
         self,
         definition: Definition,
         args: Sequence[Any],
         run_id: str | None,
         idempotency_key: str | None,
         thread: str | None,
-    ) -> RunRow:
+    ) -> Create:
         chosen = check_run_id(self.entropy.token() if run_id is None else run_id)
         payload = definition.input_codec.encode(list(args))
         fields: dict[str, Any] = {"kind": definition.kind, "version": definition.version}
         if thread is not None:
             fields["thread"] = thread
         created = Event(EventType.RUN_CREATED, fields, payload, self.clock.time())
-        operation = Create(
+        return Create(
             key=RunKey(definition.name, chosen),
             kind=definition.kind,
             version=definition.version,
@@ -132,13 +148,10 @@ class Client(Messages):
             events=(encode(created),),
             idempotency_key=idempotency_key,
         )
-        answer = await self.store.call(operation)
-        if isinstance(answer, Exists):
-            await self._check_same_input(answer.row, created)
-        return answer.row
 
-    async def _check_same_input(self, row: RunRow, created: Event) -> None:
+    async def _check_same_input(self, row: RunRow, body: bytes, key: RunKey) -> None:
         recorded = (await read_history(self.store, row.key))[0]
+        created = decode(seal(body, key=key, seq=1), key=key, seq=1)
         if recorded.payload != created.payload:
             raise RunConflictError(
                 f"run {row.key} exists and was started with another input",

@@ -67,6 +67,7 @@ __all__ = [
     "Missing",
     "NotClaimable",
     "Now",
+    "Occupied",
     "Op",
     "Patch",
     "Post",
@@ -94,7 +95,8 @@ class Create(Op["CreateResult"]):
     """Create a queued run with its first events, or answer the run that is there already.
 
     ``idempotency_key`` is unique per run name. ``claim_owner`` with ``claim_ttl`` (seconds)
-    claims the new run at once, as its first ``Claim`` would, appending ``claim_event``.
+    claims the new run at once, as its first ``Claim`` would, appending ``claim_event``. With
+    ``exclusive`` nothing is created while another run of the partition has not ended.
     """
 
     key: RunKey
@@ -107,6 +109,7 @@ class Create(Op["CreateResult"]):
     claim_owner: str | None = None
     claim_ttl: float = 0.0
     claim_event: bytes = b""
+    exclusive: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +126,14 @@ class Exists:
     row: RunRow
 
 
-CreateResult = Created | Exists
+@dataclass(frozen=True, slots=True)
+class Occupied:
+    """An open run, ``row``, has the partition to itself; nothing changed."""
+
+    row: RunRow
+
+
+CreateResult = Created | Exists | Occupied
 
 
 @dataclass(frozen=True, slots=True)

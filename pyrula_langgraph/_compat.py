@@ -14,6 +14,7 @@ from langchain_core.runnables.utils import AddableDict
 from langgraph._internal._config import DEFAULT_RECURSION_LIMIT
 from langgraph._internal._constants import (
     CONFIG_KEY_CHECKPOINT_NS,
+    CONFIG_KEY_DURABILITY,
     CONFIG_KEY_SCRATCHPAD,
     CONFIG_KEY_SEND,
     CONFIG_KEY_STRICT_RESUME,
@@ -42,6 +43,7 @@ CONTROL_CHANNELS = frozenset({ERROR, ERROR_SOURCE_NODE, INTERRUPT, NO_WRITES, RE
 # --- the node wrapper and the driver ------------------------------------------------------------
 
 CHECKPOINT_NS = CONFIG_KEY_CHECKPOINT_NS
+DURABILITY = CONFIG_KEY_DURABILITY
 SCRATCHPAD = CONFIG_KEY_SCRATCHPAD
 SEND = CONFIG_KEY_SEND
 STRICT_RESUME = CONFIG_KEY_STRICT_RESUME
@@ -58,6 +60,7 @@ __all__ = [
     "CLOSED_TEXTS",
     "CONTROL_CHANNELS",
     "DEFAULT_RECURSION_LIMIT",
+    "DURABILITY",
     "ERROR",
     "ERROR_SOURCE_NODE",
     "HANDLER_PATH",

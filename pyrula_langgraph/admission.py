@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 
 from langgraph.types import Command
 
-from pyrula_core import Client, DurableInvocationError, RunNotWaitingError
+from pyrula_core import Client, DurableInvocationError, RunConflictError, RunNotWaitingError
 from pyrula_core.adapter import Question, fold, is_dead, read_history
 from pyrula_core.model import RunKey, RunRow, RunStatus
 from pyrula_core.ports import ListRuns
@@ -60,15 +60,16 @@ class Admission:
         open_run = await self.open_run(thread)
         resume = value.resume if isinstance(value, Command) else None
         if resume is not None:
-            if open_run is None:
+            if open_run is None or open_run.key.name != self.name:
                 raise RunNotWaitingError(
                     f"thread {thread!r} has no run that waits for an answer",
                     hint="Start it with an input first; an answer needs an open question",
                 )
             await self.answer_open(open_run.key, value)
             return open_run.key
-        if value is None and open_run is not None:
+        if value is None and open_run is not None and open_run.key.name == self.name:
             await self.pass_breakpoints(open_run.key)
+            await self.client.post(open_run.key, [], wake=True)
             return open_run.key
         run_id = config.get("metadata", {}).get("run_id") or config.get("run_id")
         return await self.start(
@@ -91,17 +92,35 @@ class Admission:
     ) -> RunKey:
         """Record a new run and its input; the same run id and input again is the same run."""
         await self.make_room(thread, run_id, idempotency_key)
+        if value is None and thread is not None:
+            failed = await self.failed_run(thread)
+            if failed is not None:
+                return RunKey(self.name, await self.client.retry(self.name, failed))
         recorded = {name: value for name, value in options.items() if value is not None}
         recorded["config"] = self.recorded_config(config)
-        started = await self.client.start(
-            self.name,
-            value,
-            recorded,
-            run_id=run_id,
-            thread=thread,
-            idempotency_key=idempotency_key,
-        )
+        try:
+            started = await self.client.start(
+                self.name,
+                value,
+                recorded,
+                run_id=run_id,
+                thread=thread,
+                idempotency_key=idempotency_key,
+                exclusive=thread is not None,
+            )
+        except RunConflictError as error:
+            row = await self.open_run(thread) if error.code == "thread_busy" else None
+            if row is None:
+                raise
+            raise await self.busy(row, thread) from None
         return RunKey(self.name, started)
+
+    async def failed_run(self, thread: str) -> str | None:
+        """Return the last run of a thread when it failed: going on from there is retrying it."""
+        page = await self.client.store.call(ListRuns(partition=thread, limit=1))
+        if not page.rows or page.rows[0].status is not RunStatus.ERROR:
+            return None
+        return page.rows[0].key.run_id if page.rows[0].key.name == self.name else None
 
     def recorded_config(self, config: Mapping[str, Any]) -> dict[str, Any]:
         """Return the part of a call's config that a restart needs and that holds no secret."""
@@ -115,9 +134,7 @@ class Admission:
         """Return the run on a thread that has not ended, the oldest one."""
         if thread is None:
             return None
-        page = await self.client.store.call(
-            ListRuns(name=self.name, partition=thread, statuses=OPEN, limit=1000)
-        )
+        page = await self.client.store.call(ListRuns(partition=thread, statuses=OPEN, limit=1000))
         return page.rows[-1] if page.rows else None
 
     async def make_room(
@@ -130,7 +147,7 @@ class Admission:
         if idempotency_key is not None and row.idempotency_key == idempotency_key:
             return
         if self.on_busy == "interrupt":
-            await self.client.cancel(self.name, row.key.run_id, reason="new input on its thread")
+            await self.client.cancel(row.key.name, row.key.run_id, reason="new input on its thread")
             with contextlib.suppress(DurableInvocationError):
                 await self.client.settle(row.key, until=frozenset())
             return
@@ -144,8 +161,7 @@ class Admission:
         if row.status is RunStatus.RUNNING and row.owner is not None and is_dead(row.owner):
             waits = " in a process that has died"
         return ThreadBusy(
-            f"thread {thread!r} is held by run {row.key.run_id!r}, which is {row.shown_status}"
-            f"{waits}",
+            f"thread {thread!r} is held by run {row.key}, which is {row.shown_status}{waits}",
             hint="Go on with it (input None), answer it, cancel it, or use on_busy='interrupt'",
         )
 

@@ -93,6 +93,11 @@ class AgentCalls:
         Raises InterruptNotFoundError, InterruptConflictError, InvalidAnswerError, and what
         ``run_and_await`` raises. An answer is kept once it is recorded, whatever happens next.
         """
+        if not isinstance(answers, Mapping):
+            raise TypeError(
+                f"answers={answers!r} must map interrupt ids to values: "
+                "bot.answer(run_id, {out.interrupts[0].id: value})"
+            )
         for interrupt_id, value in answers.items():
             await self.client.answer(self.name, run_id, interrupt_id, value)
         return await self.client.result(self.name, run_id, timeout=timeout, drive=drive)
@@ -146,7 +151,6 @@ class AgentCalls:
 def call_config(full: RunnableConfig, given: RunnableConfig | None) -> dict[str, Any]:
     """Return what a call's config adds in this process: callbacks, tags, all of configurable."""
     config = dict(full)
-    config.pop("run_id", None)
     if not (given or {}).get("recursion_limit"):
         config.pop("recursion_limit", None)
     return config

@@ -58,7 +58,8 @@ def durable_node(
     inner = cloned.node
     assert inner is not None, "checked above"
     # A cached property does not override the instance's own attribute.
-    cloned.__dict__["node"] = DurableNode(inner, options=options, policy=policy)
+    unsaved = isinstance(node.bound, Pregel) and node.bound.checkpointer is False
+    cloned.__dict__["node"] = DurableNode(inner, options=options, policy=policy, unsaved=unsaved)
     return cloned
 
 

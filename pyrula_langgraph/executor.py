@@ -31,7 +31,7 @@ from pyrula_core.adapter import (
     fold,
     run_code,
 )
-from pyrula_core.errors import StoreError
+from pyrula_core.errors import PayloadTooLarge, ResultNotSerializable, StoreError
 from pyrula_core.events import Event, EventType
 from pyrula_core.model import RunKind, RunStatus
 from pyrula_core.ports import Patch
@@ -41,6 +41,7 @@ from pyrula_langgraph.codec import GraphCodec
 from pyrula_langgraph.errors import GraphChanged
 from pyrula_langgraph.leg import LEG, Leg
 from pyrula_langgraph.outputs import OutputCodec, output_of
+from pyrula_langgraph.retrying import last_step
 from pyrula_langgraph.saver import JournalSaver
 from pyrula_langgraph.sink import AttemptSink
 
@@ -130,6 +131,8 @@ class GraphExecutor:
                 ending = await self.judge(plan, await self.runner(plan))
             except (StoreError, GraphChanged) as error:
                 return StoodDown(error)
+            except (ResultNotSerializable, PayloadTooLarge) as error:
+                return failed(error, leg)
             if not isinstance(ending, Ack):
                 return ending
             history = [*history, *ending.foreign]
@@ -144,9 +147,11 @@ class GraphExecutor:
         graph = copy.copy(self.graph)
         graph.checkpointer = self.saver.bound(sink=AttemptSink(leg, self.codec))
         config = self.config_of(leg, options)
-        snapshot = await self.own_snapshot(graph, config, leg)
+        begun = history_has_state(history)
+        snapshot = await self.own_snapshot(graph, config, leg, begun=begun)
         if snapshot is None:
             return Plan(graph, run_input, config, leg, call_options(options))
+        self.skip_edits(leg, history, snapshot)
         failed = unfinished_failure(history)
         if failed is not None:
             return failed
@@ -177,16 +182,31 @@ class GraphExecutor:
         }
 
     async def own_snapshot(
-        self, graph: Pregel[Any, Any, Any, Any], config: dict[str, Any], leg: Leg
+        self,
+        graph: Pregel[Any, Any, Any, Any],
+        config: dict[str, Any],
+        leg: Leg,
+        *,
+        begun: bool,
     ) -> StateSnapshot | None:
-        """Return the thread's state when this run has written it already, else None."""
+        """Return the thread's state when this run has written to it already, else None.
+
+        The newest checkpoint may be an edit of the state; the input is not applied again for that.
+        """
         plain = {"configurable": {"thread_id": config["configurable"]["thread_id"]}}
         saved = await self.saver.aget_tuple(plain)  # type: ignore[arg-type]
         if saved is None:
             return None
         check_nodes_there(graph, saved.checkpoint["channel_values"])
-        if saved.metadata.get("run_id") != leg.attempt.key.run_id:
+        writer = saved.metadata.get("run_id")
+        if writer != leg.attempt.key.run_id and not begun:
             return None
+        if writer not in (None, leg.attempt.key.run_id):
+            raise GraphChanged(
+                f"thread {leg.attempt.row.partition!r} was taken on by run {writer!r} meanwhile",
+                hint="Cancel this run; its thread has moved on",
+                code="thread_moved_on",
+            )
         return await graph.aget_state(plain)  # type: ignore[arg-type]
 
     def steps_left(self, leg: Leg, snapshot: StateSnapshot, config: Mapping[str, Any]) -> int:
@@ -196,6 +216,12 @@ class GraphExecutor:
         step = (snapshot.metadata or {}).get("step", 0)
         used = max(0, step - (leg.base_step if leg.base_step is not None else step))
         return max(1, limit - used)
+
+    def skip_edits(self, leg: Leg, history: Sequence[Event], snapshot: StateSnapshot) -> None:
+        """Count the edits of the state since the run's last superstep out of its keys."""
+        last, now = last_step(history), (snapshot.metadata or {}).get("step")
+        if leg.base_step is not None and last is not None and isinstance(now, int):
+            leg.base_step += max(0, now - last)
 
     def answers_for(self, snapshot: StateSnapshot, state: RunState) -> dict[str, Any]:
         """Return the recorded answers to the questions that are pending."""
@@ -222,7 +248,8 @@ class GraphExecutor:
             await written(leg.attempt, (), Patch(), unless_foreign=False)
         if leg.attempt.controls.cancel:
             return Cancelled()
-        if isinstance(error, asyncio.CancelledError):
+        if error is not None and not isinstance(error, Exception):
+            # The caller went away: cancelled, interrupted, or it closed the stream.
             return StoodDown(error)
         if error is not None and not isinstance(error, GraphBubbleUp):
             return failed(error, leg)
@@ -238,7 +265,7 @@ class GraphExecutor:
             {"configurable": {"thread_id": plan.leg.attempt.row.partition}}
         )
         if snapshot.interrupts:
-            return await self.suspend(plan.leg, ())
+            return await self.suspend(plan.leg, replaced_questions(plan.leg, snapshot))
         if snapshot.next:
             return await self.suspend(plan.leg, [self.breakpoint_event(snapshot)])
         value = returned.value
@@ -262,6 +289,22 @@ class GraphExecutor:
         patch = Patch(status=RunStatus.INTERRUPTED, release=True)
         ack = await written(leg.attempt, events, patch)
         return Waiting() if ack.written else ack
+
+
+def history_has_state(history: Sequence[Event]) -> bool:
+    """Tell whether a run has written to its thread, and so has taken its input."""
+    return any(
+        event.type is EventType.GRAPH_CHECKPOINT and not event.data.get("ns") for event in history
+    )
+
+
+def replaced_questions(leg: Leg, snapshot: StateSnapshot) -> list[Event]:
+    """Close questions that the state no longer asks: an edit made their node ask anew."""
+    still = {interrupt.id for interrupt in snapshot.interrupts}
+    gone = sorted(each for each in leg.asked - still if not each.startswith("bp-"))
+    return [
+        Event(EventType.INTERRUPT_CLOSED, {"id": each, "reason": "state_edited"}) for each in gone
+    ]
 
 
 def call_options(options: Mapping[str, Any]) -> dict[str, Any]:

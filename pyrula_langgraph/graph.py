@@ -257,7 +257,12 @@ class DurableGraph(AgentCalls, StateAccess, PregelProtocol[Any, Any, Any, Any]):
         executor = self._executor.through(meeting.run)
         driven = asyncio.create_task(engine.drive(claimed.row, executor), name=f"drive {key}")
         driven.add_done_callback(meeting.ended)
-        given = {name: each for name, each in kwargs.items() if name not in (*RECORDED, *DECIDED)}
+        # What this call says itself wins over what was recorded with the run's first call.
+        given = {
+            name: each
+            for name, each in kwargs.items()
+            if name not in DECIDED and (name not in RECORDED or each is not None)
+        }
         return meeting, driven, given, key
 
     def _call(
@@ -292,4 +297,13 @@ class DurableGraph(AgentCalls, StateAccess, PregelProtocol[Any, Any, Any, Any]):
                 return
 
     async def _output(self, key: RunKey) -> Any:
-        return (await self.client.result(key.name, key.run_id, drive=False)).output
+        """Return what the plain graph would for a run that had nothing to do now."""
+        outcome = await self.client.result(key.name, key.run_id, drive=False)
+        if outcome.status == "complete":
+            return outcome.output
+        row = await self.client.head(key)
+        config: Any = {"configurable": {"thread_id": row.partition}}
+        snapshot = await self.aget_state(config)
+        values = snapshot.values
+        asked = list(snapshot.interrupts)
+        return {**values, "__interrupt__": asked} if asked and isinstance(values, dict) else values

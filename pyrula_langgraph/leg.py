@@ -27,7 +27,7 @@ from pyrula_langgraph._compat import (
     TASK_ID,
 )
 from pyrula_langgraph.controls import CancelRun, PauseRun, RunStopped, StandDown
-from pyrula_langgraph.retrying import first_step
+from pyrula_langgraph.retrying import edited_steps, first_step
 
 __all__ = ["FRAME", "LEG", "Frame", "Leg"]
 
@@ -75,12 +75,13 @@ class Leg:
     @classmethod
     def of(cls, attempt: Attempt, history: Sequence[Event], state: RunState) -> Leg:
         """Return the leg that follows a run's history."""
+        base = first_step(history)
         return cls(
             attempt=attempt,
             origin=history[0].data.get("origin", attempt.key.run_id),
             records=SubstepRecords(history),
             number=state.attempts,
-            base_step=first_step(history),
+            base_step=None if base is None else base + edited_steps(history),
             asked={question.id for question in state.open_questions},
         )
 

@@ -18,7 +18,7 @@ from langgraph.errors import GraphBubbleUp
 
 from pyrula_core import OutcomeUnknown, RetryPolicy
 from pyrula_core.adapter import RUN
-from pyrula_langgraph._compat import SEND, reset_child_counters, swallowed_interrupt
+from pyrula_langgraph._compat import DURABILITY, SEND, reset_child_counters, swallowed_interrupt
 from pyrula_langgraph.errors import InterruptSwallowed
 from pyrula_langgraph.leg import FRAME, LEG, Frame, Leg
 from pyrula_langgraph.options import NodeOptions
@@ -34,16 +34,22 @@ class DurableNode(Runnable[Any, Any]):
     """A node's runnable with durability around it; ``inner`` is LangGraph's own."""
 
     def __init__(
-        self, inner: Runnable[Any, Any], *, options: NodeOptions, policy: RetryPolicy | None
+        self,
+        inner: Runnable[Any, Any],
+        *,
+        options: NodeOptions,
+        policy: RetryPolicy | None,
+        unsaved: bool = False,
     ) -> None:
         self.inner = inner
+        self.unsaved = unsaved
         self.options = options
         self.policy = policy
         self.name = getattr(inner, "name", None)
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
         """Run the node in this thread."""
-        leg = LEG.get()
+        leg, config = LEG.get(), self.configured(config)
         if leg is None:
             reset_child_counters((config or {}).get("configurable", {}))
             return self.inner.invoke(input, config, **kwargs)
@@ -58,7 +64,7 @@ class DurableNode(Runnable[Any, Any]):
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
         """Run the node on the event loop."""
-        leg = LEG.get()
+        leg, config = LEG.get(), self.configured(config)
         if leg is None:
             reset_child_counters((config or {}).get("configurable", {}))
             return await self.inner.ainvoke(input, config, **kwargs)
@@ -76,7 +82,7 @@ class DurableNode(Runnable[Any, Any]):
         self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
     ) -> Iterator[Any]:
         """Run the node in this thread, passing on what it yields."""
-        leg = LEG.get()
+        leg, config = LEG.get(), self.configured(config)
         if leg is None:
             reset_child_counters((config or {}).get("configurable", {}))
             yield from self.inner.stream(input, config, **kwargs)
@@ -94,7 +100,7 @@ class DurableNode(Runnable[Any, Any]):
         self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
     ) -> AsyncIterator[Any]:
         """Run the node on the event loop, passing on what it yields."""
-        leg = LEG.get()
+        leg, config = LEG.get(), self.configured(config)
         if leg is None:
             reset_child_counters((config or {}).get("configurable", {}))
             async for chunk in self.inner.astream(input, config, **kwargs):
@@ -110,6 +116,17 @@ class DurableNode(Runnable[Any, Any]):
                 passage.check_honoured()
                 return
             await asyncio.sleep(self._wait(passage, number, began))
+
+    def configured(self, config: RunnableConfig | None) -> RunnableConfig | None:
+        """Return the config for the node; a graph that is not saved waits for no checkpoint.
+
+        LangGraph hands its durability mode down and then waits for the checkpoint of a graph that
+        was compiled with ``checkpointer=False`` and makes none.
+        """
+        if not self.unsaved or config is None:
+            return config
+        configurable = {**config.get("configurable", {}), DURABILITY: "async"}
+        return {**config, "configurable": configurable}
 
     def _wait(self, passage: Passage, number: int, began: float) -> float:
         """Return how long to wait before the next attempt, or raise what the last one raised."""

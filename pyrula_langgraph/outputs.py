@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 from typing import Any, Final
 
+from langgraph.channels import UntrackedValue
 from langgraph.pregel import Pregel
 from langgraph.types import StateSnapshot
 
@@ -41,6 +42,7 @@ class OutputCodec:
 
     def encode_at(self, value: object, snapshot: StateSnapshot) -> Payload:
         """Return ``value`` as a payload; a large one that ``snapshot`` holds, by reference."""
+        value = self.tracked(value)
         body = self.codec.serde.dumps_typed(value)[1]
         if len(body) <= inline_bytes_max or not self.held(body, snapshot):
             return self.codec.encode(value)
@@ -49,7 +51,19 @@ class OutputCodec:
 
     def held(self, body: bytes, snapshot: StateSnapshot) -> bool:
         """Tell whether a state holds the output, by its bytes: values may have no ``==``."""
-        return self.codec.serde.dumps_typed(output_of(self.graph, snapshot))[1] == body
+        found = self.tracked(output_of(self.graph, snapshot))
+        return self.codec.serde.dumps_typed(found)[1] == body
+
+    def tracked(self, value: Any) -> Any:
+        """Return an output without the channels that LangGraph never saves."""
+        if not isinstance(value, dict):
+            return value
+        channels = self.graph.channels
+        return {
+            name: each
+            for name, each in value.items()
+            if not isinstance(channels.get(name), UntrackedValue)
+        }
 
     def decode(self, payload: Payload) -> Any:
         """Return the output; raises UnknownValueType when the checkpoint has been pruned."""

@@ -7,11 +7,12 @@ input of its own. Sub-steps of the failed node are copied: they do not run again
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 from pyrula_core.events import Event, EventType
 from pyrula_langgraph.codec import GraphCodec
 
-__all__ = ["first_step", "retried_run"]
+__all__ = ["edited_steps", "first_step", "last_step", "retried_run"]
 
 
 def first_step(history: Sequence[Event]) -> int | None:
@@ -20,6 +21,27 @@ def first_step(history: Sequence[Event]) -> int | None:
     if isinstance(inherited, int):
         return inherited
     for event in history:
+        if event.type is EventType.GRAPH_CHECKPOINT and not event.data.get("ns"):
+            return int(event.data["step"])
+    return None
+
+
+def edited_steps(history: Sequence[Event]) -> int:
+    """Return how many supersteps of a run's thread were edits: the gaps between its own.
+
+    Structural keys do not count them, so that a node is the same node after an edit.
+    """
+    steps = [
+        int(event.data["step"])
+        for event in history
+        if event.type is EventType.GRAPH_CHECKPOINT and not event.data.get("ns")
+    ]
+    return sum(max(0, after - before - 1) for before, after in pairwise(steps))
+
+
+def last_step(history: Sequence[Event]) -> int | None:
+    """Return the number of the last superstep that a run itself recorded."""
+    for event in reversed(history):
         if event.type is EventType.GRAPH_CHECKPOINT and not event.data.get("ns"):
             return int(event.data["step"])
     return None

@@ -68,6 +68,24 @@ class StateAccess:
         """Return the drawable graph."""
         return await self.graph.aget_graph(*args, **kwargs)
 
+    @property
+    def InputType(self) -> Any:  # noqa: N802 (LangChain's name)
+        """The type of the graph's input."""
+        return self.graph.InputType
+
+    @property
+    def OutputType(self) -> Any:  # noqa: N802 (LangChain's name)
+        """The type of the graph's output."""
+        return self.graph.OutputType
+
+    def get_input_schema(self, config: Any = None) -> Any:
+        """Return the graph's input as a pydantic model."""
+        return self.graph.get_input_schema(config)
+
+    def get_output_schema(self, config: Any = None) -> Any:
+        """Return the graph's output as a pydantic model."""
+        return self.graph.get_output_schema(config)
+
     def with_config(self, config: Any = None, **kwargs: Any) -> Any:
         """Return this graph with a config bound to it."""
         bound = copy.copy(self)

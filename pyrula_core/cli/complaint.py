@@ -5,6 +5,7 @@ Exit codes: 2 when the call was at fault, 3 when the store or a journal in it is
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
 
 import click
@@ -17,6 +18,17 @@ __all__ = ["complain", "error_document", "exit_code"]
 FAILED: Final = 1
 CALLER: Final = 2
 STORE: Final = 3
+
+
+COMMANDS: Final = {
+    "answer": "pyrula runs answer",
+    "describe": "pyrula runs show",
+    "history": "pyrula runs show --events",
+    "list": "pyrula runs list",
+    "retry": "pyrula runs retry",
+}
+"""What to type for a call that a hint names."""
+CALL: Final = re.compile(rf"client\.({'|'.join(COMMANDS)})\b(\([^)]*\))?")
 
 
 def exit_code(error: PyrulaError) -> int:
@@ -36,10 +48,15 @@ def error_document(error: PyrulaError) -> dict[str, Any]:
         "error": {
             "code": error.code,
             "message": error.message,
-            "hint": error.hint or None,
+            "hint": hint_of(error) or None,
             "type": type(error).__name__,
         }
     }
+
+
+def hint_of(error: PyrulaError) -> str:
+    """Return an error's hint; where it names a call of Python, also what to type here."""
+    return CALL.sub(lambda found: f"{found[0]} ('{COMMANDS[found[1]]}')", error.hint)
 
 
 def complain(error: PyrulaError, *, as_json: bool) -> None:
@@ -48,4 +65,4 @@ def complain(error: PyrulaError, *, as_json: bool) -> None:
         click.echo(to_json(error_document(error)))
     click.echo(f"error[{error.code}]: {printable(error.message)}", err=True)
     if error.hint:
-        click.echo(f"hint: {printable(error.hint)}", err=True)
+        click.echo(f"hint: {printable(hint_of(error))}", err=True)

@@ -8,13 +8,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyrula_core.cli.notes import fields_of, key_of, note_of
+from pyrula_core.cli.owner import owner_alive
 from pyrula_core.cli.payloads import payload_document, question_document
 from pyrula_core.events import Event, EventType
 from pyrula_core.machine import Question, RunState
 from pyrula_core.model import Capture, RunRow
+
+if TYPE_CHECKING:
+    from pyrula_core.values import ValueCodec
 
 __all__ = ["error_of", "event_document", "requeues", "row_document", "run_document"]
 
@@ -23,7 +27,9 @@ def row_document(row: RunRow) -> dict[str, Any]:
     """Return what is told of a run without reading its journal.
 
     ``status`` is the shown one (``paused`` included), ``seq`` the number of its last event,
-    ``thread`` null for a run that is its own thread.
+    ``thread`` null for a run that is its own thread. ``owner_alive`` is false when the owner was a
+    process of this machine that has ended, true when it lives, null where nobody can tell from here
+    or nobody owns the run.
     """
     return {
         "name": row.key.name,
@@ -35,6 +41,7 @@ def row_document(row: RunRow) -> dict[str, Any]:
         "thread": thread_of(row),
         "parent": row.parent,
         "owner": row.owner,
+        "owner_alive": owner_alive(row.owner),
         "created_at": row.created_at,
         "updated_at": row.updated_at,
         "wake_at": row.wake_at,
@@ -46,13 +53,18 @@ def row_document(row: RunRow) -> dict[str, Any]:
 
 
 def run_document(
-    row: RunRow, state: RunState, events: Sequence[Event], capture: Capture
+    row: RunRow,
+    state: RunState,
+    events: Sequence[Event],
+    capture: Capture,
+    codec: ValueCodec | None = None,
 ) -> dict[str, Any]:
     """Return what a run's journal tells of it, beside its row.
 
     ``attempts`` is how often it was claimed, ``requeues`` how often it went back, by reason.
+    ``codec`` reads values that are not plain JSON.
     """
-    questions = [question_of(question, capture) for question in state.open_questions]
+    questions = [question_of(question, capture, codec) for question in state.open_questions]
     return row_document(row) | {
         "seq": state.seq,
         "attempts": state.attempts,
@@ -82,7 +94,7 @@ def requeues(events: Sequence[Event]) -> dict[str, int]:
     return dict(Counter(reasons))
 
 
-def question_of(question: Question, capture: Capture) -> dict[str, Any]:
+def question_of(question: Question, capture: Capture, codec: ValueCodec | None) -> dict[str, Any]:
     """Return an open question: its id answers it."""
     return {
         "id": question.id,
@@ -90,7 +102,7 @@ def question_of(question: Question, capture: Capture) -> dict[str, Any]:
         "key": question.key,
         "opened_at": question.opened_at,
         "response_schema": question.fields.get("response_schema"),
-        "question": question_document(question.asked, capture),
+        "question": question_document(question.asked, capture, codec),
     }
 
 
@@ -110,14 +122,16 @@ def error_of(state: RunState, capture: Capture) -> dict[str, Any] | None:
     return error
 
 
-def event_document(event: Event, capture: Capture) -> dict[str, Any]:
-    """Return one event of a journal."""
+def event_document(
+    event: Event, capture: Capture, codec: ValueCodec | None = None
+) -> dict[str, Any]:
+    """Return one event of a journal; ``codec`` reads what is not plain JSON."""
     return {
         "seq": event.seq,
         "at": event.at,
         "type": str(event.type),
         "key": key_of(event),
-        "note": note_of(event, capture),
+        "note": note_of(event, capture, codec),
         "fields": fields_of(event, capture),
-        "value": payload_document(event.payload, capture),
+        "value": payload_document(event.payload, capture, codec),
     }

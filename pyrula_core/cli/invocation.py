@@ -1,4 +1,4 @@
-"""What stood on the command line before the command: the store, the namespace, the output form.
+"""What stood on the command line for every command: the store, the namespace, the output form.
 
 Owns the opening of the store for commands that look at what is there. Must never create a store:
 a mistyped path is to be told, not filled with an empty file.
@@ -21,24 +21,36 @@ from pyrula_core.stores.opening import DEFAULT_URL, open_store
 
 __all__ = ["Invocation", "pass_invocation"]
 
+DEFAULT_NAMESPACE: Final = "default"
 MISSING_HINT: Final = (
-    "Name the store with 'pyrula --store URL ...' or PYRULA_STORE; "
+    "Name the store with --store URL or PYRULA_STORE; "
     "the program that starts the first run creates it"
 )
 
 
 @dataclass(slots=True)
 class Invocation:
-    """One call of ``pyrula``: ``store`` is a URL or None for the default one."""
+    """One call of ``pyrula``: ``store`` is a URL or None for the default one.
+
+    ``from_environment`` is True where the store's URL was not written on the command line.
+    """
 
     store: str | None = None
-    namespace: str = "default"
+    namespace: str = DEFAULT_NAMESPACE
     as_json: bool = False
+    from_environment: bool = False
 
     @property
     def url(self) -> str:
         """The URL of the store that is meant."""
         return self.store or DEFAULT_URL
+
+    @property
+    def options(self) -> list[str]:
+        """The options that another call needs to look at the same place."""
+        store = [] if self.store is None or self.from_environment else ["--store", self.store]
+        usual = self.namespace == DEFAULT_NAMESPACE
+        return [*store, *([] if usual else ["--namespace", self.namespace])]
 
     @contextmanager
     def open(self) -> Iterator[Store]:

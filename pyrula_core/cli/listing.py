@@ -11,7 +11,8 @@ import click
 
 from pyrula_core.cli.documents import row_document
 from pyrula_core.cli.invocation import Invocation, pass_invocation
-from pyrula_core.cli.options import examples, json_option
+from pyrula_core.cli.options import common_options, examples
+from pyrula_core.cli.owner import owner_alive
 from pyrula_core.cli.table import Column, draw
 from pyrula_core.cli.text import age, to_json
 from pyrula_core.model import RunRow, RunStatus
@@ -23,6 +24,7 @@ page_rows_max: Final = 1000
 
 STATUS_STYLES: Final = {
     "running": "cyan",
+    "running (owner dead)": "bold red",
     "interrupted": "magenta",
     "paused": "yellow",
     "complete": "green",
@@ -61,7 +63,7 @@ COLUMNS: Final = (
     "--limit", type=click.IntRange(1, page_rows_max), default=50, show_default=True, metavar="N"
 )
 @click.option("--cursor", metavar="CURSOR", help="Where the page before ended; it says so itself.")
-@json_option
+@common_options
 @pass_invocation
 def list_runs(
     invocation: Invocation,
@@ -99,13 +101,19 @@ def print_page(page: RunPage, now: float) -> None:
         click.echo(f"There are more: add --cursor {page.cursor}", err=True)
 
 
+def status_text(row: RunRow) -> str:
+    """Return the status; of a running run also that nobody is left to run it."""
+    lost = row.shown_status is RunStatus.RUNNING and owner_alive(row.owner) is False
+    return f"{row.shown_status} (owner dead)" if lost else str(row.shown_status)
+
+
 def cells(row: RunRow, now: float) -> list[str]:
     """Return a run's line of the table."""
     return [
         row.key.run_id,
         row.key.name,
         str(row.kind),
-        str(row.shown_status),
+        status_text(row),
         row.version,
         str(row.seq),
         age(now - row.created_at),

@@ -7,12 +7,16 @@ level ``full`` only, so that a newer version's fields cannot leak a value.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from pyrula_core.cli.owner import owner_text
 from pyrula_core.cli.payloads import payload_text
 from pyrula_core.cli.text import clipped, moment, printable
 from pyrula_core.events import Event, EventType
 from pyrula_core.model import Capture
+
+if TYPE_CHECKING:
+    from pyrula_core.values import ValueCodec
 
 __all__ = ["fields_of", "key_of", "note_of"]
 
@@ -40,7 +44,7 @@ TELLING: Final[Mapping[EventType, tuple[str, ...]]] = {
     EventType.UPDATE_HANDLED: ("id",),
     EventType.UPDATE_REJECTED: ("id",),
     EventType.UPDATE_REQUESTED: ("name", "id"),
-    EventType.GRAPH_CHECKPOINT: ("checkpoint",),
+    EventType.GRAPH_CHECKPOINT: ("checkpoint", "step"),
 }
 
 MESSAGES_SHOWN: Final = frozenset({Capture.REDACTED, Capture.FULL})
@@ -65,15 +69,28 @@ def telling(event: Event) -> list[str]:
     return [name for name in names if event.data.get(name) not in (None, "")]
 
 
-def note_of(event: Event, capture: Capture) -> str:
+def note_of(event: Event, capture: Capture, codec: ValueCodec | None = None) -> str:
     """Return an event's fields, failure and value on one line."""
-    parts = [f"{name}={field_text(name, event.data[name])}" for name in telling(event)]
+    parts = [noted(name, event.data[name]) for name in telling(event) if worth_a_row(event, name)]
     failure = event.data.get("failure")
     if isinstance(failure, dict):
         parts.append(failure_text(failure, capture))
     if event.payload is not None:
-        parts.append(payload_text(event.payload, capture))
+        parts.append(payload_text(event.payload, capture, codec))
     return " ".join(parts)
+
+
+def worth_a_row(event: Event, name: str) -> bool:
+    """Tell whether a field belongs on an event's line: long ids and the usual case do not."""
+    value = event.data[name]
+    return name != "checkpoint" and not (event.type is EventType.STEP_DONE and value == 1)
+
+
+def noted(name: str, value: Any) -> str:
+    """Return a field as it stands on an event's line."""
+    if name == "owner":
+        return clipped(printable(owner_text(str(value))), message_chars_max)
+    return f"{name}={field_text(name, value)}"
 
 
 def field_text(name: str, value: Any) -> str:

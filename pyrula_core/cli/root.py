@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from pyrula_core.cli.complaint import complain, exit_code
-from pyrula_core.cli.invocation import Invocation
+from pyrula_core.cli.invocation import DEFAULT_NAMESPACE, Invocation
 from pyrula_core.cli.options import examples
 from pyrula_core.cli.plugins import find_plugin, plugin_names
 from pyrula_core.cli.runs import runs
@@ -56,7 +57,7 @@ def show_version(context: click.Context, _parameter: click.Parameter, value: boo
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog=examples(
         "pyrula runs list --status error",
-        "pyrula --store sqlite:///runs.db runs show run-1",
+        "pyrula runs show run-1 --store sqlite:///runs.db",
         "PYRULA_STORE=sqlite:////var/lib/shop/runs.db pyrula runs list --json",
     ),
 )
@@ -67,7 +68,7 @@ def show_version(context: click.Context, _parameter: click.Parameter, value: boo
     show_envvar=True,
     help=f"Which store to use. [default: {DEFAULT_URL}, in the working directory]",
 )
-@click.option("--namespace", metavar="NAME", default="default", show_default=True)
+@click.option("--namespace", metavar="NAME", default=DEFAULT_NAMESPACE, show_default=True)
 @click.option(
     "--version",
     is_flag=True,
@@ -80,9 +81,13 @@ def show_version(context: click.Context, _parameter: click.Parameter, value: boo
 def main(context: click.Context, store: str | None, namespace: str) -> None:
     """Look at durable runs and steer them.
 
+    --store and --namespace may also stand behind a command of "pyrula runs".
+
     Exit codes: 0 done, 1 failed, 2 the call was at fault, 3 the store or a journal in it was.
     """
-    context.obj = Invocation(store, namespace)
+    source = context.get_parameter_source("store")
+    from_environment = source is ParameterSource.ENVIRONMENT
+    context.obj = Invocation(store, namespace, from_environment=from_environment)
 
 
 main.add_command(runs)

@@ -35,6 +35,7 @@ from pyrula_core.ports import (
     ListRuns,
     NotClaimable,
     Now,
+    Occupied,
     Op,
     Post,
     Posted,
@@ -201,6 +202,10 @@ class MemoryStore(StoreFront):
             found = self.find_idempotent(FindIdempotent(op.key.name, op.idempotency_key))
         if found is not None:
             return Exists(found)
+        if op.exclusive:
+            for other in self.space.journals.values():
+                if other.row.partition == op.partition and not other.row.status.ended:
+                    return Occupied(other.row)
         now = self.clock.time()
         row = rules.new_row(op, epoch_floor=self.space.epoch_floor, now=now)
         self.space.created += 1

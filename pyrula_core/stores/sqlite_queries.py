@@ -27,6 +27,7 @@ class Statements:
     raise_epoch_floor: str
     find_run: str
     find_standing: str
+    open_in_partition: str
     find_idempotent: str
     next_ready: str
     add_run: str

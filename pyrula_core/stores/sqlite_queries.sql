@@ -28,6 +28,13 @@ SELECT pk, partition,
        epoch, status, owner, wake_at, pause, cancel
   FROM run WHERE namespace = ? AND name = ? AND run_id = ?
 
+-- The oldest run of a partition that has not ended.
+-- name: open_in_partition
+SELECT run_row.* FROM run_row
+ WHERE namespace = ? AND partition = ?
+   AND status NOT IN ('complete', 'error', 'cancelled', 'continued')
+ ORDER BY pk LIMIT 1
+
 -- name: find_idempotent
 SELECT * FROM run_row WHERE namespace = ? AND name = ? AND idempotency_key = ?
 

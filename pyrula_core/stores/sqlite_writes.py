@@ -31,6 +31,7 @@ from pyrula_core.ports import (
     Frame,
     Missing,
     NotClaimable,
+    Occupied,
     Post,
     Posted,
     PostResult,
@@ -81,10 +82,15 @@ def create(session: Session, op: Create) -> CreateResult:
     found = existing(session, op)
     if found is not None:
         return Exists(found)
+    partition = partition_for(session, op.partition)
+    if op.exclusive:
+        columns = session.db.execute(SQL.open_in_partition, (session.namespace, partition))
+        other = columns.fetchone()
+        if other is not None:
+            return Occupied(stored_run(other).row)
     ((floor,),) = session.db.execute(SQL.epoch_floor, (session.namespace,))
     row = rules.new_row(op, epoch_floor=int(floor), now=session.now)
     ready = rules.ready_at(row, before=None, now=session.now)
-    partition = partition_for(session, op.partition)
     session.db.execute(SQL.add_run, run_columns(session, row, partition=partition, ready=ready))
     pk = session.db.last_insert_rowid()
     add_events(session, pk, row.key, events, after=0)

@@ -10,7 +10,7 @@ oracle's. A test of a workflow of yours::
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -50,11 +50,12 @@ class Violation:
 class Report:
     """What came of many cases; ``str`` of it is the text to read.
 
-    ``writes`` is the number of durable writes without faults, ``hits`` how often each kind of
-    fault struck, ``virtual`` how many cases there were of each number of faults.
+    ``outcome`` is where the run comes to when nothing goes wrong, ``writes`` the number of
+    durable writes that takes, ``hits`` how often each kind of fault struck.
     """
 
     name: str
+    outcome: Outcome | None = None
     seed: int = 0
     writes: int = 0
     cases: int = 0
@@ -68,9 +69,9 @@ class Report:
 
     def __str__(self) -> str:
         hits = ", ".join(f"{kind} {count}" for kind, count in sorted(self.hits.items())) or "none"
+        counts = f"{self.writes} writes, {self.cases} cases, {len(self.violations)} violations"
         lines = [
-            f"{self.name}: seed {self.seed}, {self.writes} writes, {self.cases} cases, "
-            f"{len(self.violations)} violations",
+            f"{self.name}: seed {self.seed}, {counts}; without faults {self.outcome}",
             f"  hits: {hits}",
             *(f"  {violation}" for violation in self.violations),
         ]
@@ -118,13 +119,19 @@ def explore_scenario(
     kinds: Sequence[FaultKind] = CRASHES,
     allowed: Allowed | None = None,
     every: int = 1,
+    at: Collection[int] | None = None,
 ) -> Report:
-    """Do what ``explore`` does for a scenario; ``every`` takes only each n-th pair."""
+    """Do what ``explore`` does for a scenario.
+
+    ``every`` takes only each n-th pair; ``at`` only these writes for the first fault.
+    """
     usual = run_case(scenario, Faults(), seed=seed)
-    report = Report(scenario.name, seed, len(usual.trace))
+    report = Report(scenario.name, usual.outcome, seed, len(usual.trace))
     add(report, usual, usual, scenario, allowed)
     count = 0
     for fault in points(usual.trace, kinds):
+        if at is not None and fault.write not in at:
+            continue
         single = run_case(scenario, Faults([fault]), seed=seed)
         add(report, single, usual, scenario, allowed)
         if not pairs:
@@ -143,7 +150,7 @@ def explore_only(
     """Run one case again, from what a report shows."""
     usual = run_case(scenario, Faults(), seed=seed)
     chosen = [Fault.parse(text) for text in faults.split(",") if text.strip()]
-    report = Report(scenario.name, seed, len(usual.trace))
+    report = Report(scenario.name, usual.outcome, seed, len(usual.trace))
     add(report, run_case(scenario, Faults(chosen), seed=seed), usual, scenario, allowed)
     return report
 
@@ -165,10 +172,10 @@ def swarm(
     report = Report(scenario.name)
     for seed in seeds:
         usual = run_case(scenario, Faults(seed=seed), seed=seed)
-        report.seed, report.writes = seed, len(usual.trace)
+        report.outcome, report.seed, report.writes = usual.outcome, seed, len(usual.trace)
         add(report, usual, usual, scenario, allowed)
         draw = Faults(seed=seed)
-        rates = {kind: rate for kind in kinds if draw.random() < 0.5}  # noqa: PLR2004 - half of them
+        rates = {kind: rate for kind in kinds if draw.random() < 0.5}
         faults = Faults(seed=seed, rates=rates, drawn_max=drawn_max)
         add(report, run_case(scenario, faults, seed=seed), usual, scenario, allowed)
     return report

@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any, Final, Protocol, TypeVar, cast
+from types import TracebackType
+from typing import Any, Final, Protocol, Self, TypeVar, cast
 
 from pyrula_core.codec import encode
 from pyrula_core.errors import StoreUnavailable
@@ -56,11 +57,11 @@ class SimulatedCrash(BaseException):
 class Watcher(Protocol):
     """Is told of every operation: when the store has done it, and when its caller learns of it."""
 
-    def applied(self, op: Op[Any], answer: object, process: SimProcess | None) -> None:
+    def applied(self, op: Op[Any], answer: object, process: SimProcess | None, /) -> None:
         """Take note of an operation that was done."""
         ...
 
-    def answered(self, op: Op[Any], answer: object, process: SimProcess | None) -> None:
+    def answered(self, op: Op[Any], answer: object, process: SimProcess | None, /) -> None:
         """Take note of an answer that reaches the caller."""
         ...
 
@@ -95,13 +96,13 @@ class Medium:
         if changed is not None and (self.tells_all or not idle):
             self.listeners.notify((changed,))
 
-    def damaged(self, key: RunKey, frames: tuple[Frame, ...]) -> tuple[Frame, ...]:
-        """Return what is read where the journal holds ``frames``."""
+    def damaged(self, key: RunKey, frames: tuple[Frame, ...], *, flip: bool) -> tuple[Frame, ...]:
+        """Return what is read where the journal holds ``frames``; ``flip`` lets bits be wrong."""
         frames = tuple(
             (seq, frame[: len(frame) // 2] if (key, seq) in self.torn else frame)
             for seq, frame in frames
         )
-        if self.flips and frames:
+        if flip and self.flips and frames:
             self.flips -= 1
             seq, frame = frames[-1]
             place = len(frame) // 2
@@ -179,6 +180,17 @@ class FaultyStore:
     def close(self) -> None:
         """Leave the inner store open: other views go on."""
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
     # --- the way of an operation ------------------------------------------------------------------
 
     def _dead(self) -> bool:
@@ -188,9 +200,9 @@ class FaultyStore:
         if self.struck:
             self._check_reachable()
         if isinstance(op, Claim):
-            answer = self.medium.apply(op, self.process)
-            faults = self._strikes(op, granted=True) if isinstance(answer, Claimed) else []
-            self._deliver(op, cast("R", answer), future, faults)
+            granted: Any = self.medium.apply(op, self.process)
+            faults = self._strikes(op, granted=True) if isinstance(granted, Claimed) else []
+            self._deliver(op, granted, future, faults)
             return
         faults = self._strikes(op) if isinstance(op, WRITES) and self.struck else []
         if not faults:
@@ -215,7 +227,8 @@ class FaultyStore:
         answer = self.medium.apply(op, self.process)
         if isinstance(op, ReadEvents):
             flips = self.medium.flips
-            damaged = self.medium.damaged(op.key, cast("tuple[Frame, ...]", answer))
+            frames = cast("tuple[Frame, ...]", answer)
+            damaged = self.medium.damaged(op.key, frames, flip=self.struck)
             if flips != self.medium.flips:
                 self.faults.hit(Fault(FaultKind.BIT_FLIP, len(self.faults.trace)))
             return cast("R", damaged)

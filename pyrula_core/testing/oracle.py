@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from pyrula_core.codec import decode, seal
 from pyrula_core.errors import JournalError
@@ -17,11 +17,12 @@ from pyrula_core.events import STEP_OUTCOMES, Event, EventType
 from pyrula_core.machine import fold
 from pyrula_core.model import RunKey, RunRow
 from pyrula_core.ports import Append, Appended, Claim, Claimed, Create, Created, Op, Post, Posted
+from pyrula_core.replay import scope_of
 from pyrula_core.steps import is_async
 from pyrula_core.substeps import RUN
 from pyrula_core.testing.sim_process import PROCESS, SimProcess
 
-__all__ = ["Oracle", "watched"]
+__all__ = ["Oracle", "event_of", "watched"]
 
 clock_slack_s: Final = 1e-6
 
@@ -33,6 +34,8 @@ class Run:
     epochs: list[int] = field(default_factory=list)
     holder: SimProcess | None = None
     done: set[str] = field(default_factory=set)
+    failed: set[str] = field(default_factory=set)
+    latest: dict[str, str] = field(default_factory=dict)
     acknowledged: dict[int, bytes] = field(default_factory=dict)
     cancel_seen: dict[SimProcess | None, float] = field(default_factory=dict)
 
@@ -81,6 +84,8 @@ class Oracle:
             event = event_of(op.key, body)
             if event.type is EventType.STEP_DONE:
                 run.done.add(event.data["key"])
+            elif event.type is EventType.STEP_ERROR:
+                run.failed.add(event.data["key"])
 
     def answered(self, op: Op[Any], answer: object, process: SimProcess | None) -> None:
         """Take note of an answer that its caller has got: what it says must stay true."""
@@ -90,9 +95,10 @@ class Oracle:
                 self._acknowledge(op.key, op.expected_seq, op.events)
                 if controls.cancel:
                     run.cancel_seen.setdefault(process, self.time())
-            case (Create(), Created()) | (Post(), Posted()):
-                seq = 0 if isinstance(answer, Created) else answer.seq - len(op.events)
-                self._acknowledge(op.key, seq, op.events)
+            case Create(), Created():
+                self._acknowledge(op.key, 0, op.events)
+            case Post(), Posted(seq=seq):
+                self._acknowledge(op.key, seq - len(op.events), op.events)
             case _:
                 pass
 
@@ -101,16 +107,27 @@ class Oracle:
         for seq, body in enumerate(events, after + 1):
             run.acknowledged[seq] = body
 
-    def ran(self, key: RunKey, idempotency_key: str) -> None:
+    def ran(self, key: RunKey, idempotency_key: str, /, *, at_most_once: bool) -> None:
         """Take note of a step that begins to run."""
         self.executions[idempotency_key] += 1
         run, process = self.runs.setdefault(key, Run()), PROCESS.get()
         step = idempotency_key.split("/", 2)[-1]
-        # A process that has lost its lease may not have noticed yet: effects are at least once.
-        if run.holder is process and step in run.done:
-            self.complain(f"step {step!r} of {key} ran again after it had been recorded")
+        if at_most_once and self.executions[idempotency_key] > 1:
+            self.complain(f"step {step!r} of {key} is to run at most once and ran again")
         if self.time() > run.cancel_seen.get(process, self.time()):
             self.complain(f"step {step!r} of {key} began after the cancel had been seen")
+        # A process that has lost its lease may not have noticed yet: effects are at least once.
+        if run.holder is process:
+            self._check_order(run, key, step)
+
+    def _check_order(self, run: Run, key: RunKey, step: str) -> None:
+        """Check that what a step may build upon is durable when it begins, itself excepted."""
+        if step in run.done:
+            self.complain(f"step {step!r} of {key} ran again after it had been recorded")
+        before = run.latest.get(scope_of(step), step)
+        if before != step and before not in run.done | run.failed:
+            self.complain(f"step {step!r} of {key} began before {before!r} was recorded")
+        run.latest[scope_of(step)] = step
 
     # --- on what is left --------------------------------------------------------------------------
 
@@ -141,13 +158,6 @@ class Oracle:
                 kind = event_of(key, body).type
                 self.complain(f"{kind}, acknowledged as event {seq} of {key}, is gone")
 
-    def check_effects(self, usual: Mapping[str, int], *, interruptions: int) -> None:
-        """Check how often steps ran, against a run in which nothing went wrong."""
-        for key, count in self.executions.items():
-            most = usual.get(key, 1) * (1 + interruptions)
-            if count > most:
-                self.complain(f"step {key!r} ran {count} times, {most} can be explained")
-
 
 def event_of(key: RunKey, body: bytes) -> Event:
     """Return the event of a body that is not in a journal yet."""
@@ -173,10 +183,18 @@ def timers_early(events: Sequence[Event]) -> Iterator[str]:
 # --- seeing steps run -----------------------------------------------------------------------------
 
 
+class Ran(Protocol):
+    """Is told of a step that begins to run."""
+
+    def __call__(self, key: RunKey, idempotency_key: str, /, *, at_most_once: bool) -> None:
+        """Take note of the step."""
+        ...
+
+
 class WatchedContext:
     """A context that tells when a step runs, and is otherwise the one it stands for."""
 
-    def __init__(self, context: Any, ran: Callable[[RunKey, str], None]) -> None:
+    def __init__(self, context: Any, ran: Ran) -> None:
         self._context = context
         self._ran = ran
 
@@ -189,26 +207,27 @@ class WatchedContext:
 
     async def once(self, name: str, fn: Any, *args: Any, **options: Any) -> Any:
         """Do ``Context.once``."""
-        return await self._context.once(name, self._counted(fn), *args, **options)
+        single = options.get("on_unknown", "fail") != "retry" and options.get("retry") is None
+        return await self._context.once(name, self._counted(fn, single), *args, **options)
 
-    def _counted(self, fn: Any) -> Any:
+    def _counted(self, fn: Any, single: bool = False) -> Any:  # noqa: FBT001, FBT002 - ours alone
         if not callable(fn):
             return fn
         context = self._context
         key = RunKey(context.name, context.run_id)
 
         async def counted_async(*args: Any, **kwargs: Any) -> Any:
-            self._ran(key, context.idempotency_key)
+            self._ran(key, context.idempotency_key, at_most_once=single)
             return await fn(*args, **kwargs)
 
         def counted(*args: Any, **kwargs: Any) -> Any:
-            self._ran(key, context.idempotency_key)
+            self._ran(key, context.idempotency_key, at_most_once=single)
             return fn(*args, **kwargs)
 
         return counted_async if is_async(fn) else counted
 
 
-def watched(body: Callable[..., Any], ran: Callable[[RunKey, str], None]) -> Callable[..., Any]:
+def watched(body: Callable[..., Any], ran: Ran) -> Callable[..., Any]:
     """Return ``body`` with its steps, ambient ones too, told to ``ran`` before they run."""
 
     async def watched_body(context: Any, *args: Any) -> Any:

@@ -96,7 +96,7 @@ class Replay:
         clock = clock_at(loop, self.events[-1].at)
         store = ReadOnlyStore(clock)
 
-        def stop_at_step(_: RunKey, idempotency_key: str) -> None:
+        def stop_at_step(_: RunKey, idempotency_key: str, **__: bool) -> None:
             store.asked.append(f"step {idempotency_key.split('/', 2)[-1]!r}")
             raise StepAsked
 
@@ -177,7 +177,7 @@ def replay(
     state = fold(events)
     if state.created is None:
         raise JournalError("an empty journal cannot be replayed")
-    key = RunKey(name or getattr(workflow, "__name__", "workflow"), run_id)
+    key = RunKey(name or str(getattr(workflow, "__name__", "workflow")), run_id)
     recorded = [event for event in events if event.type not in TERMINAL]
     return beside_running_loops(Replay(key, kind, workflow, recorded, state.ended).run)
 
@@ -207,7 +207,9 @@ def words_of(event: Event) -> str:
     kind, _, change = event.type.partition(":")
     if event.type in TERMINAL:
         value = "" if event.payload is None else f" {shortened(event.payload)}"
-        return f"the end of the run: {change}{value or ' ' + str(event.data.get('code', ''))}".strip()
+        return (
+            f"the end of the run: {change}{value or ' ' + str(event.data.get('code', ''))}".strip()
+        )
     return f"{kind} {event.data.get('key', event.data.get('id', '?'))!r} ({change})"
 
 

@@ -10,9 +10,9 @@ from collections import deque
 from copy import copy
 from typing import Final
 
+from pyrula_core.model import RunKey
 from pyrula_core.ports import Store
 from pyrula_core.stores.memory import Journal, MemoryStore
-from pyrula_core.model import RunKey
 
 __all__ = ["Rewinder"]
 

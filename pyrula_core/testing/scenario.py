@@ -19,7 +19,7 @@ from pyrula_core.errors import CallerError, DurableInvocationError, JournalError
 from pyrula_core.events import Event
 from pyrula_core.machine import fold
 from pyrula_core.model import RunKey, RunKind
-from pyrula_core.ports import Clock, Head, ListRuns, ReadEvents, Store
+from pyrula_core.ports import Append, Clock, ListRuns, Op, ReadEvents, Store
 from pyrula_core.registry import Definition, Registry
 from pyrula_core.stores.memory import MemoryStore
 from pyrula_core.testing.clock import SeededEntropy
@@ -27,17 +27,25 @@ from pyrula_core.testing.faults import Fault, FaultKind, Faults
 from pyrula_core.testing.faulty_store import FaultyStore
 from pyrula_core.testing.oracle import Oracle, watched
 from pyrula_core.testing.sim_keeper import SimLeaseKeeper
-from pyrula_core.testing.sim_loop import SimClock, SimLoop, SimOverrun, SimStuck, simulation
+from pyrula_core.testing.sim_loop import (
+    SimClock,
+    SimLoop,
+    SimOverrun,
+    SimStuck,
+    beside_running_loops,
+    simulation,
+)
 from pyrula_core.testing.sim_process import SimProcess
+from pyrula_core.testing.sim_worker import SimWorker
 from pyrula_core.values import JSON_CODEC
 from pyrula_core.worker import Worker, WorkerOptions
 
-__all__ = ["Case", "Outcome", "Scenario", "run_case"]
+__all__ = ["Case", "Outcome", "Scenario", "run_case", "simulate"]
 
 RUN_ID: Final = "run"
 restart_s: Final = 0.05
 afterwards_s: Final = 1.5
-answer_every_s: Final = 0.25
+answer_after_s: Final = 0.25
 effortless: Final = 10_000
 
 
@@ -63,8 +71,8 @@ class Scenario:
     ``signals`` are names and values, sent in order, one every ``signal_every`` seconds;
     ``cancel_at`` is when somebody cancels the run. ``workers`` serve it. ``store_factory`` opens
     an empty store for each case; ``before_each`` resets what the workflow keeps outside of it.
-    ``patience`` is how many virtual seconds the run may take. ``body`` may be wrapped by
-    ``engine_factory`` for an engine of your own.
+    ``patience`` is how many virtual seconds the run may take, ``latency`` how many the store may
+    take to answer.
     """
 
     body: Callable[..., Coroutine[Any, Any, Any]]
@@ -82,7 +90,7 @@ class Scenario:
     before_each: Callable[[], None] = lambda: None
     options: WorkerOptions = WorkerOptions(max_retries=effortless, max_store_requeues=effortless)
     engine_type: type[Engine] = Engine
-    worker_type: type[Worker] = Worker
+    worker_type: type[Worker] = SimWorker
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +120,8 @@ class World:
         self.store = store
         self.key = RunKey(scenario.name, RUN_ID)
         self.oracle = Oracle(loop.time)
-        store.medium.watchers.append(self.oracle)
+        store.medium.watchers += [self.oracle, self]
+        self._ended, self._asked = asyncio.Event(), asyncio.Event()
         self.registry = Registry()
         body = watched(scenario.body, self.oracle.ran)
         self.registry.add(Definition(scenario.name, "1", RunKind.WORKFLOW, body=body))
@@ -141,7 +150,7 @@ class World:
         await self.client.start(scenario.name, *scenario.args, run_id=RUN_ID)
         work = [self._keep_alive() for _ in range(scenario.workers)]
         work += [self._signal(), self._answer(), self._cancel()]
-        tasks = [asyncio.create_task(one, name=one.__name__) for one in work]
+        tasks = [asyncio.create_task(one, name="the world") for one in work]
         try:
             async with asyncio.timeout(scenario.patience):
                 self.outcome = await self._settled()
@@ -150,25 +159,36 @@ class World:
             self.oracle.complain(f"the run had not ended after {scenario.patience:.0f} s")
         for task in tasks:
             if task.done() and not task.cancelled() and task.exception() is not None:
-                self.oracle.complain(f"{task.get_name()} failed: {task.exception()!r}")
+                self.oracle.complain(f"the world failed: {task.exception()!r}")
             task.cancel()
+
+    def applied(self, op: Op[Any], _answer: object, _process: SimProcess | None) -> None:
+        """Learn that some run may have ended, or asked something."""
+        if isinstance(op, Append) and op.patch.status is not None:
+            self._ended.set()
+            self._asked.set()
+
+    def answered(self, _op: Op[Any], _answer: object, _process: SimProcess | None) -> None:
+        """Nothing is to be learned from what a caller is told."""
 
     async def _settled(self) -> Outcome:
         """Wait for the end of the run, or of the last run of its chain."""
+        while not await self._over():
+            await self._ended.wait()
+            self._ended.clear()
         try:
             outcome = await self.client.settle(self.key, drive=False, until=frozenset())
         except DurableInvocationError as error:
             return Outcome("cancelled" if error.code == "cancelled" else "error", code=error.code)
         except JournalError:
-            return await self._end_of_damaged()
+            row = await self.client.head(self.key)
+            return Outcome(str(row.status), code=row.error_code or "")
         return Outcome(outcome.status, outcome.output)
 
-    async def _end_of_damaged(self) -> Outcome:
-        while True:
-            row = await self.client.store.call(Head(self.key))
-            if row is not None and row.status.ended:
-                return Outcome(str(row.status), code=row.error_code or "")
-            await asyncio.sleep(1.0)
+    async def _over(self) -> bool:
+        """Tell whether every run there is has ended."""
+        page = await self.client.list(limit=1000)
+        return all(row.status.ended for row in page.rows)
 
     # --- processes --------------------------------------------------------------------------------
 
@@ -212,7 +232,9 @@ class World:
 
     async def _answer(self) -> None:
         while self.scenario.answers:
-            await asyncio.sleep(answer_every_s)
+            await self._asked.wait()
+            self._asked.clear()
+            await asyncio.sleep(answer_after_s)
             with contextlib.suppress(CallerError, JournalError):
                 await self._answer_open()
 
@@ -234,13 +256,34 @@ class World:
 
     def journal(self, *, jumped: bool) -> tuple[Event, ...]:
         """Check every run there is, and return the journal of the one that was started."""
-        inner, found = self.store.medium.inner, ()
+        inner = self.store.medium.inner
+        found: tuple[Event, ...] = ()
         for row in inner.submit(ListRuns(limit=1000)).result().rows:
             frames = inner.submit(ReadEvents(row.key)).result()
             events = self.oracle.check_journal(row, frames, jumped=jumped)
             if row.key == self.key:
                 found = tuple(events)
         return found
+
+
+def simulate(workflow: Callable[..., Any], *args: Any, seed: int = 0, **world: Any) -> Case:
+    """Run a workflow once on virtual time, with nothing going wrong, and return what came of it.
+
+    ``world`` holds fields of ``Scenario``: answers, signals, cancel_at, ... A workflow that sleeps
+    for days takes milliseconds. Raises AssertionError when a promise of the engine was broken.
+
+    >>> async def remind(ctx, name):
+    ...     await ctx.sleep(86_400)
+    ...     return await ctx.step("send", lambda: f"hello {name}")
+    >>> simulate(remind, "Ann").outcome
+    Outcome(status='complete', output='hello Ann', code='')
+    """
+    name = world.pop("name", getattr(workflow, "__name__", "workflow"))
+    scenario = Scenario(body=workflow, args=args, name=name, **world)
+    case = beside_running_loops(lambda: run_case(scenario, Faults(), seed=seed))
+    if case.violations:
+        raise AssertionError("\n".join(case.violations))
+    return case
 
 
 def run_case(scenario: Scenario, faults: Faults, *, seed: int = 0) -> Case:

@@ -69,4 +69,4 @@ def install() -> None:
 
     guarded_start.is_guard = True  # type: ignore[attr-defined]
     threading.Thread.start = guarded_start  # type: ignore[method-assign]
-    socket.socket.connect = guarded_connect  # type: ignore[method-assign]
+    socket.socket.connect = guarded_connect  # type: ignore[method-assign, assignment]

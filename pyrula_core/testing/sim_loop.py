@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import functools
 import heapq
 import itertools
 import random
 import sys
 import threading
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any, Final, TypeVar
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, Final, NoReturn, TypeVar, TypeVarTuple
 
 from pyrula_core.testing.sim_guard import guarded, refusal
 from pyrula_core.testing.sim_process import PROCESS, SimProcess
@@ -25,10 +26,26 @@ from pyrula_core.testing.sim_process import PROCESS, SimProcess
 __all__ = ["SimClock", "SimLoop", "SimOverrun", "SimStuck", "run_simulated"]
 
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 wall_clock_start_s: Final = 1_000_000_000.0
-turns_max: Final = 1_000_000
+turns_max: Final = 200_000
 virtual_days_max: Final = 3650
+
+
+REFUSED: Final[Mapping[str, str]] = {
+    "run_in_executor": "a thread (to_thread, a sync step with timeout=)",
+    "getaddrinfo": "a network address",
+    "create_connection": "a network connection",
+    "create_datagram_endpoint": "a network connection",
+    "create_server": "a network server",
+    "add_reader": "a file descriptor",
+    "add_writer": "a file descriptor",
+    "add_signal_handler": "a signal handler",
+    "subprocess_exec": "a subprocess",
+    "subprocess_shell": "a subprocess",
+}
+"""Methods of event loops that a simulation has not, and what each would bring in."""
 
 
 class SimStuck(RuntimeError):
@@ -90,6 +107,8 @@ class SimLoop(asyncio.BaseEventLoop):
         self._numbers = itertools.count()
         self._halt = False
         self._processes: list[SimProcess] = [SimProcess("world")]
+        for name, what in REFUSED.items():
+            setattr(self, name, functools.partial(refuse, what))
 
     # --- time and callbacks -----------------------------------------------------------------------
 
@@ -98,7 +117,10 @@ class SimLoop(asyncio.BaseEventLoop):
         return self._now
 
     def call_soon(
-        self, callback: Callable[..., object], *args: Any, context: Any = None
+        self,
+        callback: Callable[[*Ts], object],
+        *args: *Ts,
+        context: contextvars.Context | None = None,
     ) -> asyncio.Handle:
         """Have ``callback`` called in the next turn."""
         context = contextvars.copy_context() if context is None else context
@@ -108,7 +130,10 @@ class SimLoop(asyncio.BaseEventLoop):
         return handle
 
     def call_soon_threadsafe(
-        self, callback: Callable[..., object], *args: Any, context: Any = None
+        self,
+        callback: Callable[[*Ts], object],
+        *args: *Ts,
+        context: contextvars.Context | None = None,
     ) -> asyncio.Handle:
         """As ``call_soon``; raises RuntimeError in any other thread, whose timing is real."""
         if self._thread not in (None, threading.get_ident()):
@@ -116,13 +141,21 @@ class SimLoop(asyncio.BaseEventLoop):
         return self.call_soon(callback, *args, context=context)
 
     def call_later(
-        self, delay: float, callback: Callable[..., object], *args: Any, context: Any = None
+        self,
+        delay: float,
+        callback: Callable[[*Ts], object],
+        *args: *Ts,
+        context: contextvars.Context | None = None,
     ) -> asyncio.TimerHandle:
         """Have ``callback`` called after ``delay`` virtual seconds."""
         return self.call_at(self._now + delay, callback, *args, context=context)
 
     def call_at(
-        self, when: float, callback: Callable[..., object], *args: Any, context: Any = None
+        self,
+        when: float,
+        callback: Callable[[*Ts], object],
+        *args: *Ts,
+        context: contextvars.Context | None = None,
     ) -> asyncio.TimerHandle:
         """Have ``callback`` called at a virtual time; equal times come in the seed's order."""
         context = contextvars.copy_context() if context is None else context
@@ -159,7 +192,7 @@ class SimLoop(asyncio.BaseEventLoop):
 
     def run_forever(self) -> None:
         """Run turns until ``stop``; raises SimStuck when no turn can ever come."""
-        self._check_closed()
+        assert not self.is_closed(), "a closed loop runs nothing"
         self._thread, self._halt = threading.get_ident(), False
         hooks = sys.get_asyncgen_hooks()
         sys.set_asyncgen_hooks(firstiter=None, finalizer=self._end_generator)
@@ -276,36 +309,6 @@ class SimLoop(asyncio.BaseEventLoop):
         if not self.is_closed():
             self.call_soon(self.create_task, generator.aclose())
 
-    # --- what a simulation has not ------------------------------------------------------------------
-
-    def run_in_executor(self, executor: Any, func: Any, *args: Any) -> Any:
-        """Refuse: the timing of a thread is real."""
-        raise refusal("a thread (run_in_executor, to_thread, a sync step with timeout=)")
-
-    def getaddrinfo(self, *args: Any, **kwargs: Any) -> Any:
-        """Refuse: there is no network."""
-        raise refusal("a network address")
-
-    def create_connection(self, *args: Any, **kwargs: Any) -> Any:
-        """Refuse: there is no network."""
-        raise refusal("a network connection")
-
-    def create_server(self, *args: Any, **kwargs: Any) -> Any:
-        """Refuse: there is no network."""
-        raise refusal("a network server")
-
-    def add_reader(self, *args: Any, **kwargs: Any) -> Any:
-        """Refuse: there are no files to wait for."""
-        raise refusal("a file descriptor")
-
-    def add_signal_handler(self, *args: Any, **kwargs: Any) -> Any:
-        """Refuse: there are no signals."""
-        raise refusal("a signal handler")
-
-    def subprocess_exec(self, *args: Any, **kwargs: Any) -> Any:
-        """Refuse: there are no other processes than simulated ones."""
-        raise refusal("a subprocess")
-
 
 class SimClock:
     """The clocks of one process of a simulation; without a process, those of the world."""
@@ -324,12 +327,15 @@ class SimClock:
         return self._loop.time()
 
 
+def refuse(what: str, *_: Any, **__: Any) -> NoReturn:
+    """Refuse something real."""
+    raise refusal(what)
+
+
 def close_quietly(work: Any) -> None:
     """Close a coroutine that will never go on, whatever its ``finally`` blocks say to that."""
-    try:
+    with suppress(BaseException):  # The process is dead: nobody is there to be told.
         work.close()
-    except BaseException:  # noqa: BLE001, S110 - the process is dead: nobody is there to be told
-        pass
 
 
 @contextmanager

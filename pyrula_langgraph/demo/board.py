@@ -44,7 +44,8 @@ class Case:
     """A ticket and its run.
 
     ``kills`` counts the workers that were killed while they worked on it; ``taken_over`` is the
-    run's epoch when the present worker was started: a higher one is the present worker's.
+    run's epoch when the present worker was started: a higher one is the present worker's. ``asked``
+    counts the questions that a person has answered for it.
     """
 
     ticket: Ticket
@@ -52,6 +53,7 @@ class Case:
     row: RunRow | None = None
     kills: int = 0
     taken_over: int = 0
+    asked: int = 0
 
     @property
     def state(self) -> State:

@@ -107,7 +107,7 @@ def given_globally(context: click.Context) -> str | None:
 
 def lay_out(*, keep: bool, tickets_file: Path | None, store: str | None, model: str) -> Site:
     """Return the demo that is meant: the one in the folder, or a fresh one."""
-    from pyrula_langgraph.demo.site import fresh_site, kept_site, read_tickets
+    from pyrula_langgraph.demo.site import SETTINGS, fresh_site, kept_site, read_tickets
     from pyrula_langgraph.demo.tickets import load_tickets
 
     try:
@@ -120,6 +120,8 @@ def lay_out(*, keep: bool, tickets_file: Path | None, store: str | None, model: 
         raise click.ClickException(str(problem)) from None
     check_model(model)
     check_store(store)
+    if (FOLDER / SETTINGS).exists():
+        click.echo(f"Replacing the demo that was in ./{FOLDER} (--keep would go on with it).")
     foreseen = tickets_file is None and model == "scripted"
     return fresh_site(FOLDER, tickets, store=store, model=model, foreseen=foreseen)
 

@@ -69,7 +69,7 @@ class Narration:
             self._add(table, check)
         self.console.print(table)
         self.say()
-        self.console.print(attempts_table(proof.counts))
+        self.console.print(attempts_table(proof.counts, board))
         self.say()
         self.console.print(Text(" ".join(sentences(proof.counts, board))), width=self.width)
 
@@ -90,16 +90,14 @@ class Narration:
         """Print commands that work from here."""
         pyrula, store = program(), f"--store {without_password(site.store)}"
         worst = max(board.cases, key=lambda case: (case.kills, case.attempts))
-        lost = (
-            f"the one that lost its worker {times(worst.kills)}" if worst.kills else "one of them"
-        )
-        again = "demo --kills 25" if board.kills else "demo"
+        lost = f"one whose worker was killed {times(worst.kills)}" if worst.kills else "one of them"
+        again, fate = ("demo --kills 25", "more kills") if board.kills else ("demo", "kill -9")
         self.say()
         self.say("Try next:", "bold")
         for command, meaning in (
-            (f"{pyrula} {store} runs list", "all runs in the journal"),
-            (f"{pyrula} {store} runs show {worst.run_id}", f"{lost}, event by event"),
-            (f"{pyrula} {again}", "a fresh start, with more kills"),
+            (f"{pyrula} runs list {store}", "all runs in the journal"),
+            (f"{pyrula} runs show {worst.run_id} {store}", f"{lost}, event by event"),
+            (f"{pyrula} {again}", f"a fresh start, with {fate}; it replaces this demo"),
             (f"{pyrula} demo --tickets {site.folder}/tickets.jsonl", "tickets that you may edit"),
         ):
             self.say(f"  {command}")
@@ -114,13 +112,14 @@ def plain_table(*titles: str) -> Table:
     return table
 
 
-def attempts_table(counts: Counts) -> Table:
+def attempts_table(counts: Counts, board: Board) -> Table:
     """Set what was attempted beside what came of it."""
     table = plain_table("at least once", "tried", "counted", "the difference")
     for column in table.columns[1:3]:
         column.justify = "right"
+    killed = "cut off by a kill, or " if board.kills or counts.lost_owners else ""
     for what, tried, counted, reason in (
-        ("steps", counts.executions, counts.steps, "cut off by a kill, or to ask a person"),
+        ("steps", counts.executions, counts.steps, f"{killed}stopped to ask a person"),
         ("effects", counts.attempts, counts.effects, "known by their key, so harmless"),
     ):
         difference = tried - counted
@@ -134,11 +133,28 @@ def sentences(counts: Counts, board: Board) -> Iterator[str]:
     if board.kills < board.kills_wanted:
         yield f"Only {board.kills} of {board.kills_wanted} kills: the work was done before."
     if counts.lost_owners:
-        yield f"A run lost its worker {times(counts.lost_owners)}, and the next one took it over."
+        after = f" after {counted(board.kills, 'kill')}" if board.kills else ""
+        yield (
+            f"Runs were taken over from a dead worker {times(counts.lost_owners)}{after}: "
+            "a worker holds several at once, and the next one goes on with each."
+        )
+    if counts.executions > counts.steps:
+        cut = (
+            "a step that ran at the moment of a kill ran again, and " if counts.lost_owners else ""
+        )
+        yield (
+            f"{counts.executions} executions for {counts.steps} recorded steps: {cut}a tool that "
+            "asked a person runs again with the answer; nothing that was recorded ran again."
+        )
     yield (
         "A step is tried at least once and recorded once. Its effect happens once because the "
         "ledger honours the idempotency key that the engine gives it, the same on every try."
     )
+
+
+def counted(count: int, thing: str) -> str:
+    """Write a number of things."""
+    return f"{count} {thing}" + ("" if count == 1 else "s")
 
 
 def times(count: int) -> str:

@@ -94,6 +94,7 @@ def prove(evidence: Evidence) -> Proof:
     """Check the evidence."""
     done, begun = recorded(evidence.journals), started(evidence)
     counts = count(evidence, done)
+    again = tuple(ran_again(done, begun))
     complete = len(evidence.tickets) - len(list(unfinished(evidence)))
     return Proof(
         (
@@ -109,8 +110,8 @@ def prove(evidence: Evidence) -> Proof:
             ),
             Check(
                 "no recorded step ran again",
-                f"{counts.executions} executions",
-                tuple(ran_again(done, begun)),
+                f"{len(again)} of {counts.executions} executions",
+                again,
             ),
             *effects_proven(evidence, counts),
         ),

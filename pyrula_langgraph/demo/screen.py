@@ -150,14 +150,14 @@ def half_table(cases: Sequence[Case]) -> Table:
     table.add_column("ticket", no_wrap=True)
     table.add_column("", ratio=1, no_wrap=True, overflow="ellipsis")
     table.add_column("status", no_wrap=True, min_width=7)
-    table.add_column("tries", justify="right")
+    table.add_column("asked", justify="right")
     table.add_column("kills", justify="right")
     for case in cases:
         table.add_row(
             case.ticket.ticket,
             Text(case.ticket.subject, "dim"),
             Text(case.state, STYLES[case.state]),
-            str(case.attempts) if case.attempts else "",
+            str(case.asked) if case.asked else "",
             Text(str(case.kills), "red") if case.kills else "",
         )
     return table

@@ -217,6 +217,7 @@ class Supervisor:
     async def _answer_one(self, case: Case, question: InterruptView) -> None:
         answer = answer_by_rule(question.value)
         await self.client.answer(NAME, case.run_id, question.id, answer)
+        case.asked += 1
         said = "yes" if answer["approved"] else "no"
         euros = question.value["amount_cents"] / 100
         self.screen.note(

@@ -16,6 +16,7 @@ ROW = {
     "thread": TEXT_OR_NULL,
     "parent": TEXT_OR_NULL,
     "owner": TEXT_OR_NULL,
+    "owner_alive": (bool, type(None)),
     "created_at": float,
     "updated_at": float,
     "wake_at": (float, type(None)),

@@ -14,6 +14,24 @@ from pyrula_core.registry import Definition
 
 SECRET = "hunter2"
 
+APP = """
+import json
+from pyrula_core.events import Payload
+from pyrula_core.model import RunKind
+from pyrula_core.registry import REGISTRY, Definition
+
+class Codec:
+    name = "graph/1"
+    def encode(self, value):
+        return Payload(self.name, json.dumps(["graph", value]).encode())
+    def decode(self, payload):
+        return json.loads(payload.body)
+
+bot = Definition("graph-like", "1", RunKind.AGENT, executor=object(), input_codec=Codec())
+REGISTRY.add(bot)
+"""
+"""A module that registers ``graph-like``, to be written to a file."""
+
 
 class GraphLikeCodec:
     """A codec that this process knows only where it is registered."""
@@ -42,7 +60,10 @@ def workflows() -> Registry:
 
     @workflow(name="graph-like", registry=Registry())
     async def graph_like(ctx: Any, question: str) -> Any:
-        return await ctx.interrupt(question)
+        answer = await ctx.interrupt(question)
+        if answer == "fail":
+            raise Poison("asked to fail")
+        return answer
 
     registry.add(
         Definition("graph-like", "1", RunKind.AGENT, graph_like, input_codec=GraphLikeCodec())

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import apsw
@@ -11,8 +14,27 @@ from click.testing import CliRunner
 
 from pyrula_core import open_store
 from pyrula_core.cli import main
+from pyrula_core.cli.owner import owner_alive, owner_text
 from tests.core.cli.schemas import ROW, check_schema
-from tests.core.cli.shell import Shell, columns
+from tests.core.cli.shell import ROOT, Shell, columns
+
+OWNED = """
+import asyncio
+from pyrula_core import Client, Engine, Registry, open_store, workflow
+from pyrula_core.model import RunKey
+
+registry = Registry()
+
+@workflow(name="w", registry=registry)
+async def body(ctx): ...
+
+async def main():
+    with open_store({url!r}) as store:
+        await Client(store, registry=registry).start("w", run_id="r-1")
+        await Engine(store, registry).claim(RunKey("w", "r-1"))
+
+asyncio.run(main())
+"""
 
 
 def test_a_listing_shows_every_run_newest_first(shell: Shell) -> None:
@@ -125,6 +147,46 @@ def test_the_environment_names_the_store(shell: Shell, monkeypatch: pytest.Monke
     monkeypatch.setenv("PYRULA_STORE", shell.url)
     done = CliRunner().invoke(main, ["runs", "list", "--json"])
     assert json.loads(done.stdout)["runs"]
+
+
+@pytest.mark.parametrize("words", [("runs", "STORE", "list"), ("runs", "list", "STORE")])
+def test_the_store_may_stand_after_a_command_and_wins_there(
+    words: tuple[str, ...], shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYRULA_STORE", "sqlite:////nowhere/environment.db")
+    before = ["--store", "sqlite:////nowhere/before.db"]
+    chosen = [part for word in words for part in split(word, shell.url)]
+    for head in ([], before):
+        done = CliRunner().invoke(main, [*head, *chosen])
+        assert "complete-1" in done.stdout, done.stderr
+
+
+def split(word: str, url: str) -> list[str]:
+    return ["--store", url] if word == "STORE" else [word]
+
+
+def test_the_namespace_may_stand_after_a_command(shell: Shell) -> None:
+    assert "'other'" in shell("runs", "list", "--namespace", "other").stderr
+
+
+def test_a_running_run_whose_owner_is_dead_is_marked(tmp_path: Path) -> None:
+    shell = Shell(tmp_path / "runs.db")
+    script = OWNED.format(url=shell.url)
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=60, cwd=ROOT)
+    assert "running (owner dead)" in shell("runs", "list").stdout
+    (row,) = shell.document("runs", "list")["runs"]
+    assert (row["status"], row["owner_alive"]) == ("running", False)
+    assert re.search(r"owner +pid \d+ on \S+ \(dead\)\n", shell("runs", "show", "r-1").stdout)
+
+
+def test_an_owner_that_lives_and_one_that_nobody_knows(shell: Shell) -> None:
+    rows = {row["run_id"]: row for row in shell.document("runs", "list")["runs"]}
+    assert rows["lost-1"]["owner_alive"] is True
+    assert rows["queued-1"]["owner_alive"] is None
+    assert owner_alive("somebody") is None
+    assert owner_alive("a@elsewhere:boot:7:9") is None
+    assert owner_text("somebody") == "somebody"
+    assert owner_text("a@elsewhere:boot:7:9") == "pid 7 on elsewhere"
 
 
 def test_namespaces_are_apart(shell: Shell) -> None:

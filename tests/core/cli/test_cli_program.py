@@ -100,6 +100,13 @@ def read_all(terminal: int) -> str:
     return b"".join(parts).decode()
 
 
+def test_the_package_can_be_run_as_a_module() -> None:
+    command = [sys.executable, "-m", "pyrula_core", "--version"]
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True, env=env)
+    assert done.stdout.startswith("pyrula ")
+
+
 def test_the_version_is_printed_without_a_store() -> None:
     done = CliRunner().invoke(main, ["--version"])
     assert done.exit_code == 0

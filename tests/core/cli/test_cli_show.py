@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
+from click.testing import CliRunner
 
+from pyrula_core.cli import main
+from pyrula_core.cli.notes import note_of
+from pyrula_core.events import Event, EventType
+from pyrula_core.model import Capture
 from tests.core.cli.schemas import ERROR, EVENT, INTERRUPT, RUN, check_schema
-from tests.core.cli.shell import Shell
-from tests.core.cli.states import SECRET
+from tests.core.cli.shell import Shell, finish, start
+from tests.core.cli.states import APP, SECRET
 
 
 def test_a_failed_run_is_shown_with_both_codes_on_single_lines(shell: Shell) -> None:
@@ -43,7 +50,56 @@ def test_an_open_question_is_shown_with_the_id_that_answers_it(shell: Shell) -> 
     assert question["response_schema"] == {"type": "boolean"}
     text = shell("runs", "show", "asking-1").stdout
     assert '{"refund": 42}' in text
-    assert f"pyrula runs answer sync/asking-1 {question['id']} JSON" in text
+    command = f"pyrula runs answer sync/asking-1 {question['id']} JSON --store {shell.url}\n"
+    assert command in text
+
+
+def test_the_command_that_answers_leaves_out_what_the_environment_says(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYRULA_STORE", shell.url)
+    text = CliRunner().invoke(main, ["runs", "show", "asking-1"]).stdout
+    assert " JSON\n" in text
+    assert "--store" not in text
+
+
+def test_a_graphs_question_says_which_module_reads_and_answers_it(shell: Shell) -> None:
+    text = shell("runs", "show", "graph-1").stdout
+    assert "graph/1, 7 bytes: add --app MODULE to read it" in text
+    assert f" JSON --store {shell.url} --app MODULE\n" in text
+    assert "MODULE is the Python module that calls durable()" in text
+
+
+def test_a_graphs_values_are_read_with_its_module(shell: Shell, tmp_path: Path) -> None:
+    (tmp_path / "desk_reader.py").write_text(APP)
+    words = ("--store", shell.url, "--app", "desk_reader")
+    code, out, err = finish(start("runs", "show", "graph-1", *words, cwd=tmp_path))
+    assert (code, err) == (0, "")
+    assert '            "ok?"\n' in out
+    assert f" JSON --store {shell.url} --app desk_reader\n" in out
+    full = ("show", "graph-1", *words, "--json", "--events", "--capture", "full")
+    code, out, err = finish(start("runs", *full, cwd=tmp_path))
+    created = json.loads(out)["events"][0]
+    assert created["value"]["value"] == ["ok?"]
+
+
+def test_a_module_that_does_not_wrap_the_runs_graph_is_told(shell: Shell) -> None:
+    error = shell.refusal("runs", "show", "graph-1", "--app", "json", code=2)
+    assert error["code"] == "not_registered"
+    assert "'json' does not wrap a graph as 'graph-like' version '1'" in error["message"]
+
+
+@pytest.mark.parametrize(
+    "kind, fields, note",
+    [
+        (EventType.GRAPH_CHECKPOINT, {"checkpoint": "1f1ed4b9-0c31-6f89", "step": 0}, "step=0"),
+        (EventType.STEP_DONE, {"key": "1.a", "attempts": 3}, "attempts=3"),
+        (EventType.STEP_DONE, {"key": "1.a", "attempts": 1}, ""),
+        (EventType.RUN_CLAIMED, {"owner": "a.0@vm:boot-1:7:9"}, "pid 7 on vm"),
+    ],
+)
+def test_an_events_line_is_short(kind: EventType, fields: dict[str, Any], note: str) -> None:
+    assert note_of(Event(kind, fields), Capture.REDACTED) == note
 
 
 def test_values_are_shown_as_shapes_unless_they_are_asked_for(shell: Shell) -> None:

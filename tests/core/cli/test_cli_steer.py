@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from pyrula_core import Client, open_store
+from pyrula_core.errors import DurableInvocationError
 from tests.core.cli.schemas import ROW, check_schema
 from tests.core.cli.shell import Shell, finish, start
-from tests.core.cli.states import workflows
+from tests.core.cli.states import APP, workflows
 
 
 def test_a_run_is_paused_with_a_reason_and_resumed(shell: Shell) -> None:
@@ -35,6 +36,60 @@ def test_a_run_is_cancelled_at_once_when_nobody_holds_it(shell: Shell) -> None:
 @pytest.mark.parametrize("verb, code", [("pause", "run_finished"), ("cancel", "run_finished")])
 def test_a_finished_run_takes_nothing_more(verb: str, code: str, shell: Shell) -> None:
     assert shell.refusal("runs", verb, "complete-1", code=2)["code"] == code
+
+
+def test_the_hint_fits_how_a_run_has_ended(shell: Shell) -> None:
+    assert "retry" not in shell.refusal("runs", "pause", "complete-1", code=2)["hint"]
+    hint = shell.refusal("runs", "cancel", "error-1", code=2)["hint"]
+    assert "'pyrula runs retry sync/error-1'" in hint
+
+
+def test_a_hint_that_names_a_call_names_the_command_too(shell: Shell) -> None:
+    hint = shell.refusal("runs", "resume", "queued-1", code=2)["hint"]
+    assert hint == "To answer a question, use client.answer ('pyrula runs answer')"
+
+
+def test_a_failed_run_is_retried_and_the_new_run_is_named(shell: Shell) -> None:
+    first = shell("runs", "retry", "error-1")
+    assert first.exit_code == 0, first.stderr
+    told, drive = first.stdout.splitlines()
+    assert told == "sync/error-1: retried as sync/error-1:r, which is queued"
+    assert "run_id='error-1:r'" in drive
+    assert "start a worker" in drive
+    assert shell("runs", "retry", "error-1").stdout == first.stdout
+    document = shell.document("runs", "retry", "error-1")
+    check_schema(document["run"], ROW)
+    assert document["run"]["run_id"] == "error-1:r"
+
+
+@pytest.mark.parametrize(
+    "run_id, code", [("complete-1", "retry_not_failed"), ("cancelled-1", "retry_cancelled")]
+)
+def test_only_a_failed_run_is_retried(run_id: str, code: str, shell: Shell) -> None:
+    assert shell.refusal("runs", "retry", run_id, code=2)["code"] == code
+
+
+def test_a_graphs_run_is_retried_with_its_module_only(shell: Shell, tmp_path: Path) -> None:
+    asyncio.run(fail_graph(shell.url))
+    error = shell.refusal("runs", "retry", "graph-1", code=2)
+    assert error["code"] == "not_registered"
+    assert error["message"].startswith("the values of run graph-like/graph-1 belong to a wrapped")
+    (tmp_path / "desk_retry.py").write_text(APP)
+    words = ("runs", "retry", "graph-1", "--app", "desk_retry")
+    code, out, err = finish(start("--store", shell.url, *words, cwd=tmp_path))
+    assert (code, err) == (0, "")
+    assert "graph-like/graph-1:r, which is queued" in out
+    assert "bot.retry('graph-1')" in out
+
+
+async def fail_graph(url: str) -> None:
+    """Let the graph-like run fail on an answer of another type than it can take."""
+    with open_store(url) as store:
+        client = Client(store, registry=workflows())
+        (question,) = (await client.describe("graph-like", "graph-1")).interrupts
+        await client.answer("graph-like", "graph-1", question.id, "fail")
+        with pytest.raises(DurableInvocationError):
+            await client.result("graph-like", "graph-1")
 
 
 def test_a_run_that_is_not_paused_is_not_resumed(shell: Shell) -> None:
@@ -96,24 +151,6 @@ def test_a_run_of_an_unknown_codec_is_not_answered_in_another_one(shell: Shell) 
     assert error["code"] == "not_registered"
     assert "graph/1" in error["message"]
     assert "--app" in error["hint"]
-
-
-APP = """
-import json
-from pyrula_core.events import Payload
-from pyrula_core.model import RunKind
-from pyrula_core.registry import REGISTRY, Definition
-
-class Codec:
-    name = "graph/1"
-    def encode(self, value):
-        return Payload(self.name, json.dumps(["graph", value]).encode())
-    def decode(self, payload):
-        return json.loads(payload.body)
-
-bot = Definition("graph-like", "1", RunKind.AGENT, executor=object(), input_codec=Codec())
-REGISTRY.add(bot)
-"""
 
 
 def test_the_module_that_registers_a_run_brings_its_codec(shell: Shell, tmp_path: Path) -> None:
