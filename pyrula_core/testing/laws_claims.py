@@ -17,6 +17,7 @@ from pyrula_core.ports import (
     FindIdempotent,
     Head,
     NotClaimable,
+    Occupied,
     Patch,
     Post,
     Store,
@@ -88,6 +89,19 @@ async def a_run_is_created_once(bench: Bench) -> None:
     require_equal(await bench.ask(again), Exists(row), why="the answer")
     require_equal(await bench.row(row.key), row, why="the row")
     require_equal(await bench.names(row.key), ["created", "claimed"], why="its events")
+
+
+@BOOK.check("L2", "An exclusive run is not created while another of its partition is open.")
+async def a_partition_can_have_one_open_run(bench: Bench) -> None:
+    first = replace(new_run("one"), partition="thread", exclusive=True)
+    await bench.ask(first)
+    row = await bench.row(first.key)
+    second = replace(new_run("two", name="other"), partition="thread", exclusive=True)
+    require_equal(await bench.ask(second), Occupied(row), why="the second")
+    require_equal(await bench.ask(Head(second.key)), None, why="the second run")
+    require_equal(await bench.ask(first), Exists(row), why="the same run again")
+    elsewhere = replace(new_run("three"), partition="another", exclusive=True)
+    require(isinstance(await bench.ask(elsewhere), Created), "another partition is free")
 
 
 @BOOK.check(
