@@ -32,6 +32,45 @@ VENV = ROOT / ".venv"
 BIN = VENV / ("Scripts" if os.name == "nt" else "bin")
 PYTHON = BIN / ("python.exe" if os.name == "nt" else "python")
 
+HELP = """\
+Set up everything in a virtual environment of this checkout, then run the demo or the tests.
+
+    python3 run.py demo [options]    an agent that is killed with kill -9 and finishes
+    python3 run.py test [options]    linters, type checker and all tests
+
+The first call makes .venv beside this file and installs into it; it needs Python 3.11 or newer and
+a Python package index. 'python3 run.py demo --help' and '... test --help' say more.
+"""
+COMMAND_HELP = {
+    "demo": """\
+python3 run.py demo [options]
+
+An order desk works through thirty tickets with a LangGraph agent while its worker is killed with
+kill -9 again and again; at the end it is proven that nothing was lost or done twice. Files are
+written to ./demo-run. No key and no network are needed once .venv is set up.
+
+    --kills N        how often the worker is killed (default: 10)
+    --no-kill        let the worker live
+    --seed N         draw the moments of the kills as another demo did
+    --keep           go on with the demo in ./demo-run
+    --tickets FILE   tickets of your own, as JSONL
+    --model NAME     'scripted' (default), 'auto', or provider:model
+    --store URL      where to journal (default: a fresh SQLite file)
+""",
+    "test": """\
+python3 run.py test [options of pytest]
+
+Runs ruff, mypy and the whole test suite; the exit code is 0 when all pass.
+
+    -k EXPRESSION    only the tests whose names match
+    -x               stop at the first failure
+    -n N             processes to use (default: up to 4)
+    tests/core       only the tests below a folder
+
+All other options are pytest's: https://docs.pytest.org/en/stable/reference/reference.html
+""",
+}
+
 EXTRAS = {"demo": "agent", "test": "dev"}
 """The extra of pyproject.toml that each command needs; ``dev`` contains ``agent``."""
 
@@ -46,21 +85,35 @@ PIP_WHEEL = re.compile(r"pip-\d+(\.\d+)*-py3-none-any\.whl")
 PIP_FILES_TYPE = "application/vnd.pypi.simple.v1+json"
 pytest_workers_max = 4
 download_seconds_max = 60
+alive_every_seconds = 15
 
 
 def main() -> int:
     """Run the command named on the command line and return its exit code."""
-    if sys.version_info < (3, 11):  # noqa: UP036 - older Pythons do get this far
-        use_newer_python()
     command = sys.argv[1] if len(sys.argv) > 1 else ""
     if command not in EXTRAS:
-        print(__doc__)
-        return 0 if command in {"-h", "--help"} else 2
+        return explain(command)
+    if not {"-h", "--help"}.isdisjoint(sys.argv[2:]):
+        print(COMMAND_HELP[command], end="")
+        return 0
+    if sys.version_info < (3, 11):  # noqa: UP036 - older Pythons do get this far
+        use_newer_python()
     prepare(command)
     if command == "demo":
         # Not a child: Ctrl-C and SIGTERM must reach the demo, which then stops its workers.
         os.execve(PYTHON, [str(PYTHON), str(BIN / "pyrula"), *sys.argv[1:]], environment())
     return run_tests(sys.argv[2:])
+
+
+def explain(command: str) -> int:
+    """Print what there is to call, after a word on a command that there is not."""
+    if command in {"-h", "--help"}:
+        print(HELP, end="")
+        return 0
+    if command:
+        print(f"unknown command {command!r}\n", file=sys.stderr)
+    print(HELP, end="", file=sys.stderr)
+    return 2
 
 
 def use_newer_python() -> NoReturn:
@@ -226,9 +279,19 @@ def quiet(command: list[str | Path]) -> bool:
 
 
 def must(command: list[str | Path]) -> None:
-    """Run a command whose failure ends everything; it has then printed why."""
+    """Run a command whose failure ends everything; it has then printed why.
+
+    Says from time to time that it is still at work: pip is silent for a minute or two.
+    """
     arguments = [str(part) for part in command]
-    code = subprocess.call(arguments, cwd=ROOT, env=environment())
+    started = time.monotonic()
+    with subprocess.Popen(arguments, cwd=ROOT, env=environment()) as child:
+        while True:
+            try:
+                code = child.wait(alive_every_seconds)
+                break
+            except subprocess.TimeoutExpired:
+                print(f"  still at it, {time.monotonic() - started:.0f} s", flush=True)
     if code != 0:
         sys.exit(f"Set-up failed (exit code {code}): {' '.join(arguments)}")
 

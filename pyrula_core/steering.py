@@ -148,7 +148,7 @@ def finished(row: RunRow) -> RunFinishedError:
     """Return the error for what a finished run can no longer take."""
     return RunFinishedError(
         f"run {row.key} has ended as {row.status}",
-        hint="Start a new run, or use client.retry for a failed one",
+        hint="Retry it with client.retry" if row.error_code else "Start a new run",
     )
 
 

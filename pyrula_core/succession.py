@@ -83,12 +83,16 @@ class Succession(Steering):
 
     async def _succeed(self, row: RunRow, run_id: str, created: Event, events: list[Event]) -> str:
         now = self.clock.time()
+        definition = self.registry.find(row.key.name, row.version)
+        stateful = definition is not None and definition.retried is not None
+        named = row.partition != row.key.run_id
         answer = await self.store.call(
             Create(
                 key=RunKey(row.key.name, check_run_id(run_id)),
                 kind=row.kind,
                 version=row.version,
-                partition=run_id if row.partition == row.key.run_id else row.partition,
+                # A graph's state lives in its partition, also where that is named by the run.
+                partition=row.partition if stateful or named else run_id,
                 events=tuple(encode(event.stamped(now)) for event in (created, *events)),
                 parent=row.parent,
             )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from pyrula_core.cli.application import codec_in
+from pyrula_core.cli.application import codec_in, foreign_codec
 from pyrula_core.cli.documents import event_document, run_document
 from pyrula_core.cli.finding import find_run
 from pyrula_core.cli.invocation import Invocation, pass_invocation
@@ -94,7 +94,9 @@ def show_run(
         shown = [event_document(event, level, codec) for event in events] if all_events else None
         click.echo(to_json({"run": run} | ({} if shown is None else {"events": shown})))
         return
-    for label, text in summary(run, now, Answering(invocation.options, app)):
+    graph = foreign_codec(events) is not None
+    answering = Answering(invocation.options, app, graph=graph)
+    for label, text in summary(run, now, answering):
         click.echo(f"{label:<{label_width}}{printable(text)}".rstrip())
     print_traceback(run["error"])
     print_journal(events, level, codec, all_events=all_events)
@@ -119,21 +121,23 @@ Lines = Iterator[tuple[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class Answering:
-    """What a command that answers has to say beside the question: the store and the module."""
+    """What a command that answers has to say beside the question: the store and the module.
+
+    ``graph`` is True for the run of a wrapped graph, whose answers need the module.
+    """
 
     options: Sequence[str]
     app: str | None
+    graph: bool
 
     def lines(self, question: Mapping[str, Any], run: Mapping[str, Any]) -> Lines:
         """Yield the command that answers a question, as it can be typed, and what to put in."""
-        asked = question["question"]
-        graph = asked is not None and asked["codec"] != PLAIN_JSON
-        app = ["--app", self.app or "MODULE"] if graph or self.app else []
+        app = ["--app", self.app or "MODULE"] if self.graph or self.app else []
         place = [f"{run['name']}/{run['run_id']}", question["id"]]
         words = ["pyrula", "runs", "answer", *place, "JSON", *self.options, *app]
         yield "", shlex.join(words)
         yield "", "JSON is the answer: true, 42, '\"yes\"', '{\"approved\": true}'"
-        if graph and self.app is None:
+        if self.graph and self.app is None:
             yield "", "MODULE is the Python module that calls durable() for this graph"
 
 

@@ -11,7 +11,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command, interrupt
 from typing_extensions import TypedDict
 
-from pyrula_core import once
+from pyrula_core import DurableInvocationError, once
 from pyrula_langgraph import ThreadBusy
 from tests.langgraph.graphs import START_STATE, State, Wrap, asking, ignore, on, one_node
 
@@ -128,3 +128,18 @@ async def test_a_subgraph_that_is_not_saved_runs_inside_a_saved_one(wrap: Wrap) 
     graph.add_node("sub", inner)
     graph.add_edge(START, "sub")
     assert (await wrap(graph).ainvoke(START_STATE, on("t")))["log"] == ["inner"]
+
+
+async def test_a_run_without_a_thread_is_retried_on_its_own_state(wrap: Wrap) -> None:
+    broken = [True]
+
+    async def node(state: State) -> dict[str, Any]:
+        if broken:
+            broken.pop()
+            raise ConnectionError("down")
+        return {"log": ["done"]}
+
+    bot = wrap(one_node(node))
+    with pytest.raises(DurableInvocationError):
+        await bot.run_and_await({"log": ["input"], "n": 0}, run_id="r")
+    assert (await bot.retry("r")).output["log"] == ["input", "done"]

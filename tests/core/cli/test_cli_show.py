@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 from pyrula_core.cli import main
 from pyrula_core.cli.notes import note_of
+from pyrula_core.cli.showing import unread
 from pyrula_core.events import Event, EventType
 from pyrula_core.model import Capture
 from tests.core.cli.schemas import ERROR, EVENT, INTERRUPT, RUN, check_schema
@@ -65,7 +66,8 @@ def test_the_command_that_answers_leaves_out_what_the_environment_says(
 
 def test_a_graphs_question_says_which_module_reads_and_answers_it(shell: Shell) -> None:
     text = shell("runs", "show", "graph-1").stdout
-    assert "graph/1, 7 bytes: add --app MODULE to read it" in text
+    shown = unread({"codec": "graph/1", "bytes": 7})
+    assert shown == "graph/1, 7 bytes: add --app MODULE to read it"
     assert f" JSON --store {shell.url} --app MODULE\n" in text
     assert "MODULE is the Python module that calls durable()" in text
 
