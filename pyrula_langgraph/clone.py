@@ -73,6 +73,9 @@ def durable_bound(
     """Return a node's body with the graphs it consists of cloned too."""
     if isinstance(bound, Pregel):
         clone = durable_clone(bound, nodes=nodes, default=default, outer=f"{path}/")
+        if all(clone.nodes[name] is node for name, node in bound.nodes.items()):
+            # Wrapped before: it keeps its identity, by which LangGraph finds its subgraphs.
+            return bound
         swapped[id(bound)] = clone
         return clone
     if isinstance(bound, (RunnableSequence, RunnableSeq)):

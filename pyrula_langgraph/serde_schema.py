@@ -6,6 +6,7 @@ cannot be resolved is left out, and met, if at all, when a value of it is writte
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import sys
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ from pyrula_langgraph.serde_types import kind_of
 
 __all__ = ["graph_types"]
 
+ANSWERS = "langchain.agents.structured_output"
 SCHEMA_NAMES = ("state_schema", "input_schema", "output_schema", "context_schema")
 
 
@@ -52,6 +54,15 @@ def schemas_of(graph: Any, seen: set[int]) -> Iterator[Any]:
         bound = getattr(node, "bound", None)
         if isinstance(bound, Pregel):
             yield from schemas_of(bound, seen)
+        yield from answer_schemas(bound)
+
+
+def answer_schemas(bound: Any) -> Iterator[Any]:
+    """Yield the ``response_format`` of ``create_agent``: no annotation names it, a closure does."""
+    for cell in getattr(getattr(bound, "func", None), "__closure__", None) or ():
+        with contextlib.suppress(ValueError):  # a cell that is not filled yet
+            if type(cell.cell_contents).__module__ == ANSWERS:
+                yield getattr(cell.cell_contents, "schema", None)
 
 
 class Walk:
