@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from pyrula_core.errors import NondeterminismError
@@ -32,6 +32,9 @@ CRASHES: Final = (
 
 Allowed = Callable[[Outcome], bool]
 
+REPRODUCE: Final = "explore({name}, ..., seed={seed}, only='{faults}'{world})"
+"""The line that shows a case again."""
+
 
 @dataclass(frozen=True, slots=True)
 class Violation:
@@ -51,10 +54,12 @@ class Report:
     """What came of many cases; ``str`` of it is the text to read.
 
     ``outcome`` is where the run comes to when nothing goes wrong, ``writes`` the number of
-    durable writes that takes, ``hits`` how often each kind of fault struck.
+    durable writes that takes, ``hits`` how often each kind of fault struck. ``reproduce`` is the
+    pattern of the line that shows a case again.
     """
 
     name: str
+    reproduce: str
     outcome: Outcome | None = None
     seed: int = 0
     writes: int = 0
@@ -120,38 +125,45 @@ def explore_scenario(
     allowed: Allowed | None = None,
     every: int = 1,
     at: Collection[int] | None = None,
+    reproduce: str = REPRODUCE,
 ) -> Report:
     """Do what ``explore`` does for a scenario.
 
     ``every`` takes only each n-th pair; ``at`` only these writes for the first fault.
     """
-    usual = run_case(scenario, Faults(), seed=seed)
-    report = Report(scenario.name, usual.outcome, seed, len(usual.trace))
+    usual = run_case(scenario, Faults(seed=seed), seed=seed)
+    report = Report(scenario.name, reproduce, usual.outcome, seed, len(usual.trace))
     add(report, usual, usual, scenario, allowed)
     count = 0
     for fault in points(usual.trace, kinds):
         if at is not None and fault.write not in at:
             continue
-        single = run_case(scenario, Faults([fault]), seed=seed)
+        single = run_case(scenario, Faults([fault], seed=seed), seed=seed)
         add(report, single, usual, scenario, allowed)
         if not pairs:
             continue
         for second in points(single.trace, kinds, after=fault.write):
             count += 1
             if count % every == 0:
-                case = run_case(scenario, Faults([fault, second]), seed=seed)
+                case = run_case(scenario, Faults([fault, second], seed=seed), seed=seed)
                 add(report, case, usual, scenario, allowed)
     return report
 
 
 def explore_only(
-    scenario: Scenario, faults: str, *, seed: int = 0, allowed: Allowed | None = None
+    scenario: Scenario,
+    faults: str,
+    *,
+    seed: int = 0,
+    allowed: Allowed | None = None,
+    reproduce: str = REPRODUCE,
 ) -> Report:
     """Run one case again, from what a report shows."""
-    usual = run_case(scenario, Faults(), seed=seed)
+    usual = run_case(scenario, Faults(seed=seed), seed=seed)
     chosen = [Fault.parse(text) for text in faults.split(",") if text.strip()]
-    report = Report(scenario.name, usual.outcome, seed, len(usual.trace))
-    add(report, run_case(scenario, Faults(chosen), seed=seed), usual, scenario, allowed)
+    report = Report(scenario.name, reproduce, usual.outcome, seed, len(usual.trace))
+    case = run_case(scenario, Faults(chosen, seed=seed), seed=seed)
+    add(report, case, usual, scenario, allowed)
     return report
 
 
@@ -163,13 +175,17 @@ def swarm(
     rate: float = 0.1,
     drawn_max: int = 3,
     allowed: Allowed | None = None,
+    reproduce: str = REPRODUCE,
+    **world: Any,
 ) -> Report:
     """Run a scenario once for every seed, which draws what goes wrong and in which order.
 
     Each seed uses its own half of ``kinds`` and heals the world after ``drawn_max`` faults: from
-    then on the run must come to its end.
+    then on the run must come to its end. ``world`` changes fields of the scenario; two workers
+    and a slow store find more than the usual ones.
     """
-    report = Report(scenario.name)
+    line = reproduce.replace("{world}", "".join(f", {k}={v!r}" for k, v in world.items()))
+    report, scenario = Report(scenario.name, line), replace(scenario, **world)
     for seed in seeds:
         usual = run_case(scenario, Faults(seed=seed), seed=seed)
         report.outcome, report.seed, report.writes = usual.outcome, seed, len(usual.trace)
@@ -196,7 +212,7 @@ def add(
     report.cases += 1
     report.hits.update(case.hits)
     faults = ",".join(str(fault) for fault in case.struck)
-    how = f"explore({scenario.name}, ..., seed={case.seed}, only={faults!r})"
+    how = report.reproduce.format(name=report.name, seed=case.seed, faults=faults, world="")
     for message in judge(case, usual, scenario, allowed):
         report.violations.append(Violation(faults, case.seed, message, how))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
@@ -63,6 +63,18 @@ BEFORE: Final = frozenset(
     }
 )
 """Kinds that a claim cannot suffer: that it is a write is known only once it was granted."""
+
+FINAL: Final = frozenset(
+    {
+        FaultKind.CRASH_BEFORE,
+        FaultKind.CRASH_AFTER,
+        FaultKind.CRASH_TORN,
+        FaultKind.LOST,
+        FaultKind.APPLIED_UNKNOWN,
+        FaultKind.UNAVAILABLE,
+    }
+)
+"""Kinds after which the caller gets no answer."""
 
 SECONDS: Final[Mapping[FaultKind, float]] = {
     FaultKind.DELAY: 3.0,
@@ -123,10 +135,13 @@ class Faults:
     struck: list[Fault] = field(default_factory=list)
     trace: list[str] = field(default_factory=list)
     _random: random.Random = field(init=False)
+    _delays: random.Random = field(init=False)
     _at: dict[int, list[Fault]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._random = random.Random(self.seed)
+        # Of its own, so that a case takes the same time when its faults are scheduled instead.
+        self._delays = random.Random(self.seed)
         for fault in self.scheduled:
             self._at.setdefault(fault.write, []).append(fault)
 
@@ -141,8 +156,13 @@ class Faults:
         """
         self.trace.append(label)
         number = len(self.trace)
-        found = [*self._at.get(number, ()), *self._drawn(number)]
-        return [fault for fault in found if not (granted and fault.kind in BEFORE)]
+        spared = BEFORE if granted else frozenset()
+        found = [*self._at.get(number, ()), *self._drawn(number, spared)]
+        # What ends the caller's part comes last: everything else has struck by then.
+        return sorted(
+            (fault for fault in found if fault.kind not in spared),
+            key=lambda fault: fault.kind in FINAL,
+        )
 
     def hit(self, fault: Fault) -> None:
         """Note that a fault has struck."""
@@ -151,10 +171,11 @@ class Faults:
 
     def random(self) -> float:
         """Draw a float in [0, 1), for what the seed decides besides the faults."""
-        return self._random.random()
+        return self._delays.random()
 
-    def _drawn(self, number: int) -> Iterable[Fault]:
+    def _drawn(self, number: int, spared: Collection[FaultKind]) -> Iterable[Fault]:
         for kind, rate in self.rates.items():
-            if self.drawn_max > 0 and self._random.random() < rate:
+            drawn = self._random.random() < rate and kind not in spared
+            if drawn and self.drawn_max > 0:
                 self.drawn_max -= 1
                 yield Fault(kind, number)

@@ -26,6 +26,7 @@ from pyrula_core.ports import (
     Frame,
     Head,
     Op,
+    Patch,
     Post,
     ReadEvents,
     Store,
@@ -42,7 +43,7 @@ __all__ = ["FaultyStore", "Medium", "SimulatedCrash", "Watcher"]
 
 R = TypeVar("R")
 
-WRITES: Final = (Append, Create, Post, WriteRecords, DeleteRun)
+WRITES: Final = (Create, Post, WriteRecords, DeleteRun)
 REPEATABLE: Final = (Append, Create, WriteRecords, DeleteRun)
 
 
@@ -92,8 +93,7 @@ class Medium:
     def announce(self, op: Op[Any], answer: object) -> None:
         """Tell the subscribers of an operation that was done, if it has changed anything."""
         changed = changed_run(op, answer)
-        idle = isinstance(op, Append) and not op.events and op.patch.status is None
-        if changed is not None and (self.tells_all or not idle):
+        if changed is not None and (self.tells_all or changes_something(op)):
             self.listeners.notify((changed,))
 
     def damaged(self, key: RunKey, frames: tuple[Frame, ...], *, flip: bool) -> tuple[Frame, ...]:
@@ -104,10 +104,9 @@ class Medium:
         )
         if flip and self.flips and frames:
             self.flips -= 1
-            seq, frame = frames[-1]
-            place = len(frame) // 2
-            flipped = frame[:place] + bytes((frame[place] ^ 1,)) + frame[place + 1 :]
-            return (*frames[:-1], (seq, flipped))
+            number = len(frames) // 2
+            seq, frame = frames[number]
+            return (*frames[:number], (seq, flipped(frame)), *frames[number + 1 :])
         return frames
 
 
@@ -204,7 +203,7 @@ class FaultyStore:
             faults = self._strikes(op, granted=True) if isinstance(granted, Claimed) else []
             self._deliver(op, granted, future, faults)
             return
-        faults = self._strikes(op) if isinstance(op, WRITES) and self.struck else []
+        faults = self._strikes(op) if changes_something(op) and self.struck else []
         if not faults:
             self._deliver(op, self._read(op), future, [])
         elif self._spoil_before(op, faults):
@@ -355,6 +354,19 @@ class FaultyStore:
         self.faults.hit(fault)
         claim = Claim("thief", fault.lasts, STOLEN, LAPSED, key=op.key, dead_owner=row.owner)
         self.medium.apply(claim, None)
+
+
+def changes_something(op: Op[Any]) -> bool:
+    """Tell whether an operation is a durable write; an empty append only asks for news."""
+    if isinstance(op, Append):
+        return bool(op.events or op.records or op.patch != Patch())
+    return isinstance(op, (*WRITES, Claim))
+
+
+def flipped(frame: bytes) -> bytes:
+    """Return a frame with one bit wrong, in its value where it has one."""
+    place = len(frame) - 6
+    return frame[:place] + bytes((frame[place] ^ 1,)) + frame[place + 1 :]
 
 
 def now() -> float:

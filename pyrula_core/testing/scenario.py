@@ -71,8 +71,8 @@ class Scenario:
     ``signals`` are names and values, sent in order, one every ``signal_every`` seconds;
     ``cancel_at`` is when somebody cancels the run. ``workers`` serve it. ``store_factory`` opens
     an empty store for each case; ``before_each`` resets what the workflow keeps outside of it.
-    ``patience`` is how many virtual seconds the run may take, ``latency`` how many the store may
-    take to answer.
+    ``patience`` is how many virtual seconds the run may take and ``turns_max`` how many turns of
+    the event loop, ``latency`` how many seconds the store may take to answer.
     """
 
     body: Callable[..., Coroutine[Any, Any, Any]]
@@ -86,6 +86,7 @@ class Scenario:
     lease_ttl: float = 5.0
     patience: float = 7 * 86_400.0
     latency: float = 0.0
+    turns_max: int = 50_000
     store_factory: Callable[[Clock], Store] = memory
     before_each: Callable[[], None] = lambda: None
     options: WorkerOptions = WorkerOptions(max_retries=effortless, max_store_requeues=effortless)
@@ -289,7 +290,7 @@ def simulate(workflow: Callable[..., Any], *args: Any, seed: int = 0, **world: A
 def run_case(scenario: Scenario, faults: Faults, *, seed: int = 0) -> Case:
     """Run a scenario once under ``faults`` and return what came of it; never raises for a bug."""
     scenario.before_each()
-    with simulation(seed) as loop:
+    with simulation(seed, turns_max=scenario.turns_max) as loop:
         inner = scenario.store_factory(SimClock(loop))
         try:
             return case_on(scenario, loop, FaultyStore(inner, faults, latency=scenario.latency))

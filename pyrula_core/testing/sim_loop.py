@@ -339,9 +339,11 @@ def close_quietly(work: Any) -> None:
 
 
 @contextmanager
-def simulation(seed: int, *, shuffle: bool = False) -> Iterator[SimLoop]:
+def simulation(
+    seed: int, *, shuffle: bool = False, turns_max: int = turns_max
+) -> Iterator[SimLoop]:
     """Give a loop with its guard, and close it afterwards."""
-    loop = SimLoop(seed, shuffle=shuffle)
+    loop = SimLoop(seed, shuffle=shuffle, turns_max=turns_max)
     try:
         with guarded():
             yield loop
