@@ -108,6 +108,8 @@ class Attempt:
         now = self.clock.time()
         bodies = tuple(encode(event.stamped(now)) for event in events)
         write = _Write(bodies, patch, records, unless_foreign)
+        # A waiter that is cancelled must not cancel the write: it is on its way, and others wait.
+        write.future.set_running_or_notify_cancel()
         with self._lock:
             self._queue.append(write)
             batch = [] if linger else self._next_batch()

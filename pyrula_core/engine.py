@@ -202,12 +202,10 @@ class Engine:
         for child in open_children(history, policy="cancel"):
             await children.cancel(child, f"its parent {key} has ended")
 
-    async def end_unreadable(self, key: RunKey, error: PyrulaError, tries: int) -> None:
-        """End a run whose journal cannot be replayed, so that nobody tries it for ever."""
-        answer = await self.claim(key)
-        if isinstance(answer, Claimed):
-            attempt = Attempt(self.store, answer.row, clock=self.clock, lease_ttl=self.lease_ttl)
-            await record(attempt, unreadable(error, tries))
+    async def end_unreadable(self, row: RunRow, error: PyrulaError, tries: int) -> None:
+        """End a claimed run whose journal cannot be replayed, so that nobody tries it for ever."""
+        attempt = Attempt(self.store, row, clock=self.clock, lease_ttl=self.lease_ttl)
+        await record(attempt, unreadable(error, tries))
 
     def registry_error(self, row: RunRow) -> PyrulaError:
         """Return the error for a version that this process does not have."""

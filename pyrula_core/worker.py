@@ -95,6 +95,7 @@ class Worker:
         self.driving: dict[RunKey, asyncio.Task[None]] = {}
         self._quarantine = Quarantine(options.poison_max_retries, options.poison_retry_ttl_s)
         self._abandoned: dict[RunKey, None] = {}
+        self._doomed: dict[RunKey, PyrulaError] = {}
         self._next_look = 0.0
         self._stopping = False
         self._wake: asyncio.Event = asyncio.Event()
@@ -226,6 +227,10 @@ class Worker:
     async def _serve(self, row: RunRow) -> None:
         """Drive one run; whatever goes wrong is this run's alone."""
         try:
+            doomed = self._doomed.pop(row.key, None)
+            if doomed is not None:
+                await self.engine.end_unreadable(row, doomed, self.options.poison_max_retries + 1)
+                return
             ending = await self.engine.drive(row)
             if isinstance(ending, StoodDown) and isinstance(ending.error, StoreUnavailable):
                 self._abandoned[row.key] = None
@@ -242,7 +247,8 @@ class Worker:
         spent = self._quarantine.count(row.key, self.engine.clock.monotonic())
         log.error("journal_unreadable run=%s code=%s tries=%d", row.key, error.code, spent)
         if spent > self.options.poison_max_retries:
-            await self.engine.end_unreadable(row.key, error, spent)
+            # Ended by whoever claims it next, who holds it then: this attempt gave it back.
+            self._doomed[row.key] = error
 
     # --- stranded runs --------------------------------------------------------------------------
 

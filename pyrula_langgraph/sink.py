@@ -51,6 +51,7 @@ class AttemptSink:
         """Append the records with the events they stand for; the thread is the run's own."""
         del thread
         done: Future[None] = Future()
+        done.set_running_or_notify_cancel()
         events = self.events_of(fact)
         attempt, loop = self.leg.attempt, running_loop()
         linger = loop is not None and isinstance(fact, TaskFact) and fact.error is None

@@ -359,6 +359,9 @@ def after_renew(row: RunRow, op: Renew, *, now: float) -> RunRow:
 def changed_run(op: Op[object], answer: object) -> RunKey | None:
     """Return the run whose subscribers are to be told of an operation, or None."""
     match op, answer:
+        case (Append(events=(), patch=Patch(status=None)), Appended()):
+            # It only asked where the journal stands.
+            return None
         case (Append(key=key), Appended()) | (Post(key=key), Posted()):
             return key
         case (DeleteRun(key=key), True):

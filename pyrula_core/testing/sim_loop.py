@@ -233,9 +233,12 @@ class SimLoop(asyncio.BaseEventLoop):
         if process.frozen_until > self._now:
             context = contextvars.Context()
             context.run(PROCESS.set, None)
-            self.call_at(process.frozen_until, self._soon.append, handle, context=context)
+            self.call_at(process.frozen_until, self._resume, handle, context=context)
             return False
         return True
+
+    def _resume(self, handle: Ready) -> None:
+        self._soon.append(handle)
 
     def _in_order(self, batch: list[Ready]) -> Sequence[Ready]:
         """Return a turn's callbacks in the seed's order; each process keeps its own."""

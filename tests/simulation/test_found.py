@@ -49,7 +49,6 @@ def test_a_worker_whose_clock_is_behind_does_not_claim_a_sleeping_run_for_ever(
     assert len(claims) < 20
 
 
-@pytest.mark.xfail(reason="the worker's own next claim takes the run that it wants to end")
 def test_a_run_whose_journal_is_damaged_for_good_is_ended() -> None:
     case = case_of(two_steps, "crash_torn@3")
     assert (case.outcome.status, case.outcome.code) == ("error", "journal_corrupt")
@@ -63,13 +62,11 @@ def test_a_store_that_lost_acknowledged_events_is_noticed() -> None:
     assert case.outcome.code == "store_rolled_back" or recorded == ["s0#0", "s1#0", "s2#0", "s3#0"]
 
 
-@pytest.mark.xfail(reason="cancelling a waiter cancels the write's future, and the queue is stuck")
 def test_a_cancelled_attempt_gives_its_run_back() -> None:
     case = case_of(two_steps, "cancel@2", latency=0.01)
     assert (case.outcome.output, case.violations) == (["one", "two"], ())
 
 
-@pytest.mark.xfail(reason="a lingering run wakes itself: each empty append is news to itself")
 def test_a_run_that_waits_in_place_does_not_ask_the_store_again_and_again() -> None:
     async def short(ctx: Any) -> None:
         await ctx.sleep(4.0)
