@@ -230,7 +230,7 @@ def test_a_fault_is_written_as_it_is_read() -> None:
 REPORTED = {FaultKind.CRASH_TORN, FaultKind.ROLLED_BACK}
 """A damaged journal and a store that forgot are reported, not survived; see test_found.py."""
 
-TOGETHER = [kind for kind in FaultKind if kind not in {*REPORTED, FaultKind.CANCEL}]
+TOGETHER = [kind for kind in FaultKind if kind not in REPORTED]
 
 
 def test_a_swarm_hits_every_kind_that_a_run_must_survive() -> None:

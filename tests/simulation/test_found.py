@@ -1,6 +1,6 @@
-"""What the simulator has found in the engine and is not repaired yet, each as its smallest case.
+"""What the simulator has found in the engine, each as its smallest case.
 
-A test that passes makes the run fail: take its mark away then.
+A mark says that it is not repaired yet; when the test passes, the mark makes it fail: take it away.
 """
 
 from __future__ import annotations
